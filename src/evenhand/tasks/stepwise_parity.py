@@ -97,13 +97,18 @@ class StepwiseParity(Task):
     name: ClassVar[str] = "stepwise-parity"
     version: ClassVar[str] = "stepwise-parity-v1"
     summary: ClassVar[str] = "label ten integers as even or odd, line by line, then count the even ones"
+    columns: ClassVar[tuple[str, ...]] = ("numbers", "answer", "task_version")
     splits: ClassVar[Mapping[str, Split]] = {
         "train": Split(2000, 42),
         "test": Split(1000, 43),
         "dev": Split(50, 44),
     }
     # The consistency term pays for honest counting even where a label is wrong, so it weighs half and never stands alone.
-    rewards: ClassVar[tuple[Reward, ...]] = (Reward("item", 1.0), Reward("answer", 1.0), Reward("consistency", 0.5))
+    rewards: ClassVar[tuple[Reward, ...]] = (
+        Reward("item", 1.0),
+        Reward("answer", 1.0),
+        Reward("consistency", 0.5),
+    )
     metrics: ClassVar[tuple[str, ...]] = (
         "answer_accuracy",
         "item_accuracy",
@@ -140,7 +145,9 @@ class StepwiseParity(Task):
         """Item share, answer and consistency, and the five metrics that the reference reports."""
         numbers, truth = columns["numbers"], columns["answer"]
         reading = read(text)
-        copied = [entry is not None and entry[0] == n for entry, n in zip(reading.entries, numbers, strict=False)]
+        copied = [
+            entry is not None and entry[0] == n for entry, n in zip(reading.entries, numbers, strict=False)
+        ]
         right = [
             same and entry is not None and entry[1] == parity(entry[0])
             for same, entry in zip(copied, reading.entries, strict=False)
@@ -194,13 +201,18 @@ class StepwiseParity(Task):
             "both labels on every line": ["even odd"] * len(numbers),
         }
         counts = range(NUMBERS_PER_PROBLEM + 1)
-        texts = {f"{name}, Answer: {k}": write(numbers, labels, k) for name, labels in families.items() for k in counts}
+        texts = {
+            f"{name}, Answer: {k}": write(numbers, labels, k)
+            for name, labels in families.items()
+            for k in counts
+        }
         return texts | {f"only Answer: {k}": f"Answer: {k}" for k in counts}
 
     def control_problems(self) -> list[Problem]:
         """k twos, then 10 - k ones, for k = 0..10."""
         columns = [
-            {"numbers": numbers, "answer": count_even(numbers), "task_version": self.version} for numbers in twos_and_ones()
+            {"numbers": numbers, "answer": count_even(numbers), "task_version": self.version}
+            for numbers in twos_and_ones()
         ]
         return [self.problem(index, row) for index, row in enumerate(columns)]
 

@@ -116,14 +116,17 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}.", "Move its folder away; it is drawn anew.") from error
+        raise DataError(
+            f"{path} cannot be read: {error}.", "Move its folder away; it is drawn anew."
+        ) from error
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
             rows.append(json.loads(line))
         except ValueError as error:
             raise DataError(
-                f"{path} is damaged in line {number}.", "Move its folder away; it is drawn anew at the next run."
+                f"{path} is damaged in line {number}.",
+                "Move its folder away; it is drawn anew at the next run.",
             ) from error
     return rows
 
@@ -138,4 +141,6 @@ def digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.", "Move its folder away; it is drawn anew.") from error
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}.", "Move its folder away; it is drawn anew."
+        ) from error

@@ -52,6 +52,7 @@ class Task(ABC):
         name: How users call it, such as ``stepwise-parity``.
         version: Changes whenever problems, prompt, parser or rewards change; results of two versions are never compared.
         summary: One line for ``evenhand tasks``.
+        columns: The columns that rewards read, beside the prompt.
         splits: ``train``, ``dev`` and ``test``.
         rewards: The terms, in the order in which they are logged.
         metrics: Names of what :meth:`score` measures, the most telling first.
@@ -62,6 +63,7 @@ class Task(ABC):
     name: ClassVar[str]
     version: ClassVar[str]
     summary: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]]
     splits: ClassVar[Mapping[str, Split]]
     rewards: ClassVar[tuple[Reward, ...]]
     metrics: ClassVar[tuple[str, ...]]
