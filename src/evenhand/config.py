@@ -37,9 +37,7 @@ class Precision(Table):
 class EvaluationPlan(Table):
     """When the model is scored, and on what. ``test`` is out of reach here."""
 
-    every: int = Field(
-        default=10, ge=1, description="optimiser steps between two evaluations; step 0 is always scored"
-    )
+    every: int = Field(default=10, ge=1, description="optimiser steps between two evaluations; step 0 is always scored")
     split: Literal["dev", "train"] = "dev"
     batch_size: int = Field(default=50, ge=1, description="prompts decoded together")
 
@@ -98,9 +96,7 @@ class Draft:
 def shipped_configurations() -> tuple[str, ...]:
     """Names of the configurations that come with Evenhand."""
     folder = resources.files("evenhand") / "configs"
-    return tuple(
-        sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    )
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
 def draft(source: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Draft:
@@ -130,11 +126,7 @@ def finish(drafted: Draft, train: Mapping[str, Any] | None = None, faults: Itera
     """
     every = [*drafted.faults, *faults]
     if every:
-        many = (
-            f"The configuration has {len(every)} faults"
-            if len(every) > 1
-            else "The configuration has a fault"
-        )
+        many = f"The configuration has {len(every)} faults" if len(every) > 1 else "The configuration has a fault"
         raise ConfigurationError(f"{many}:\n" + "\n".join(f"  {fault}" for fault in every))
     values = dict(drafted.values)
     return RunConfig.model_validate({**values, "train": dict(train if train is not None else drafted.train)})
@@ -150,13 +142,9 @@ def read(source: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         names = ", ".join(shipped_configurations())
-        raise ConfigurationError(
-            f"There is no configuration {source}.", f"Name a file or one of: {names}."
-        ) from error
+        raise ConfigurationError(f"There is no configuration {source}.", f"Name a file or one of: {names}.") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"The configuration {source} cannot be read: {error}.", "Name a TOML file."
-        ) from error
+        raise ConfigurationError(f"The configuration {source} cannot be read: {error}.", "Name a TOML file.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{source} is not valid TOML: {error}.", "Mend that line.") from error
 

@@ -43,9 +43,7 @@ class Grader:
         """One score per completion; ``columns`` maps each column to its value per completion."""
         if self._completions is not completions:
             rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-            self._scores = [
-                self.task.score(row, text_of(c)) for row, c in zip(rows, completions, strict=True)
-            ]
+            self._scores = [self.task.score(row, text_of(c)) for row, c in zip(rows, completions, strict=True)]
             self._completions = completions  # held, so that its identity cannot be given to another list
             self.scored += len(completions)
         return self._scores

@@ -72,9 +72,7 @@ class RunFolder:
         path = out if out is not None else runs / task / f"{stamp}-{secrets.token_hex(3)}"
         try:
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise RunFolderError(
-                    f"{path} already exists and is not empty.", "Name another folder for --out."
-                )
+                raise RunFolderError(f"{path} already exists and is not empty.", "Name another folder for --out.")
             path.mkdir(parents=True, exist_ok=True)
             folder = cls(path)
             for name in ("checkpoints", "completions", "evaluations"):
@@ -94,9 +92,7 @@ class RunFolder:
         if not path.is_dir():
             raise RunFolderError(f"There is no run folder {path}.", "List your runs with: ls runs/*")
         if not (path / "status.json").is_file() and not (path / "config.toml").is_file():
-            raise RunFolderError(
-                f"{path} is no run folder: it has no config.toml.", "Name a folder under runs/."
-            )
+            raise RunFolderError(f"{path} is no run folder: it has no config.toml.", "Name a folder under runs/.")
         return cls(path)
 
     # -- whole files -------------------------------------------------------------------------------------------------
@@ -162,9 +158,7 @@ class RunFolder:
     def findings(self) -> list[Finding]:
         """What the watchdog and preflight left."""
         names = set(Finding.__dataclass_fields__)
-        rows = [
-            {key: value for key, value in row.items() if key in names} for row in self.rows("findings.jsonl")
-        ]
+        rows = [{key: value for key, value in row.items() if key in names} for row in self.rows("findings.jsonl")]
         return [Finding(**row) for row in rows if {"code", "severity", "stage", "message"} <= row.keys()]
 
     def write_completions(self, step: int, completions: Iterable[Completion]) -> None:
@@ -205,9 +199,7 @@ class RunFolder:
             if checkpoint.step == step:
                 return checkpoint
         kept = ", ".join(str(checkpoint.step) for checkpoint in self.checkpoints()) or "none"
-        raise CheckpointError(
-            f"The run {self.path} has no checkpoint of step {step}.", f"Saved steps: {kept}."
-        )
+        raise CheckpointError(f"The run {self.path} has no checkpoint of step {step}.", f"Saved steps: {kept}.")
 
     def resume_point(self) -> Checkpoint | None:
         """The newest checkpoint from which the run can go on; half-saved ones are no candidates.

@@ -145,9 +145,7 @@ class StepwiseParity(Task):
         """Item share, answer and consistency, and the five metrics that the reference reports."""
         numbers, truth = columns["numbers"], columns["answer"]
         reading = read(text)
-        copied = [
-            entry is not None and entry[0] == n for entry, n in zip(reading.entries, numbers, strict=False)
-        ]
+        copied = [entry is not None and entry[0] == n for entry, n in zip(reading.entries, numbers, strict=False)]
         right = [
             same and entry is not None and entry[1] == parity(entry[0])
             for same, entry in zip(copied, reading.entries, strict=False)
@@ -201,11 +199,7 @@ class StepwiseParity(Task):
             "both labels on every line": ["even odd"] * len(numbers),
         }
         counts = range(NUMBERS_PER_PROBLEM + 1)
-        texts = {
-            f"{name}, Answer: {k}": write(numbers, labels, k)
-            for name, labels in families.items()
-            for k in counts
-        }
+        texts = {f"{name}, Answer: {k}": write(numbers, labels, k) for name, labels in families.items() for k in counts}
         return texts | {f"only Answer: {k}": f"Answer: {k}" for k in counts}
 
     def control_problems(self) -> list[Problem]:

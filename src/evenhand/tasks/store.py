@@ -116,9 +116,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} cannot be read: {error}.", "Move its folder away; it is drawn anew."
-        ) from error
+        raise DataError(f"{path} cannot be read: {error}.", "Move its folder away; it is drawn anew.") from error
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
