@@ -103,7 +103,7 @@ class StepwiseParity(Task):
         "test": Split(1000, 43),
         "dev": Split(50, 44),
     }
-    # The consistency term pays for honest counting even where a label is wrong, so it weighs half and never stands alone.
+    # The consistency term pays for honest counting even where a label is wrong: it weighs half, never stands alone.
     rewards: ClassVar[tuple[Reward, ...]] = (
         Reward("item", 1.0),
         Reward("answer", 1.0),

@@ -50,7 +50,7 @@ class Task(ABC):
 
     Attributes:
         name: How users call it, such as ``stepwise-parity``.
-        version: Changes whenever problems, prompt, parser or rewards change; results of two versions are never compared.
+        version: Changes whenever problems, prompt, parser or rewards change; two versions are never compared.
         summary: One line for ``evenhand tasks``.
         columns: The columns that rewards read, beside the prompt.
         splits: ``train``, ``dev`` and ``test``.
