@@ -12,8 +12,7 @@ RIGHT_OR_WRONG = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from
 
 def test_newcombe_interval_gives_the_published_example() -> None:
     # Newcombe (1998), table III, first data set, method 10: 36, 12, 2, 0 of 50.
-    low, high = newcombe_interval(36, 12, 2, 50)
-    assert (low, high) == (pytest.approx(0.0569, abs=5e-5), pytest.approx(0.3404, abs=5e-5))
+    assert newcombe_interval(36, 12, 2, 50) == pytest.approx((0.0569, 0.3404), abs=5e-5)
 
 
 def test_right_or_wrong_uses_the_exact_mcnemar_test() -> None:
@@ -60,5 +59,5 @@ def test_the_interval_holds_the_difference_and_turning_round_negates_it(pairs: l
     assert -1 - 1e-9 <= there.interval[0] <= there.value + 1e-9
     assert there.value - 1e-9 <= there.interval[1] <= 1 + 1e-9
     assert back.value == pytest.approx(-there.value)
-    assert back.interval == (pytest.approx(-there.interval[1]), pytest.approx(-there.interval[0]))
+    assert back.interval == pytest.approx((-there.interval[1], -there.interval[0]))
     assert back.p == pytest.approx(there.p)
