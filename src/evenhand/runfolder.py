@@ -57,7 +57,6 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoints_path = path / "checkpoints"
 
     # -- making and opening ------------------------------------------------------------------------------------------
 
@@ -177,6 +176,20 @@ class RunFolder:
         lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
         name = f"evaluations/{evaluation.split}-{evaluation.step:06d}.jsonl"
         self.write_text(name, "\n".join(lines) + "\n")
+
+    def answers(self, split: str, step: int) -> Iterator[dict[str, Any]]:
+        """Rows of one evaluation's answers, in the order of the split; nothing where they were not kept."""
+        yield from read_lines(self.path / "evaluations" / f"{split}-{step:06d}.jsonl")
+
+    @property
+    def checkpoints_path(self) -> Path:
+        """Where checkpoints lie: in the folder, or where somebody's own trainer saves them."""
+        elsewhere = self.read_text("checkpoints_elsewhere.txt")
+        return Path(elsewhere.strip()) if elsewhere else self.path / "checkpoints"
+
+    def link_checkpoints(self, output: Path) -> None:
+        """Say that checkpoints are saved to ``output`` instead of this folder."""
+        self.write_text("checkpoints_elsewhere.txt", f"{output.resolve()}\n")
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from trl.trainer.utils import RepeatSampler
 GENERATION_CYCLE = "generation_cycle"
 
 
-class EpochSampler(RepeatSampler):  # type: ignore[misc]  # TRL publishes no types
+class EpochSampler(RepeatSampler):  # type: ignore[misc]  # TRL's types are not followed
     """TRL's sampler, whose order in epoch e is the same whether the run reached e or was resumed in it.
 
     TRL's own draws one permutation per iteration from a generator that a resumed run starts anew, so that it would
@@ -34,7 +34,7 @@ class EpochSampler(RepeatSampler):  # type: ignore[misc]  # TRL publishes no typ
         return super().__iter__()
 
 
-class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL publishes no types
+class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are not followed
     """``GRPOTrainer`` whose resumed run equals the run that was never stopped (CPU, same seed).
 
     Departures from TRL: the data's order after an epoch's end, and the place in the generation cycle with its buffered

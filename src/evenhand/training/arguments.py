@@ -1,0 +1,124 @@
+"""TRL's ``GRPOConfig`` from the ``[train]`` table: every field of the installed version, under its own name."""
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from transformers.trainer_utils import SchedulerType
+from transformers.training_args import OptimizerNames
+from trl import GRPOConfig
+
+from evenhand.config import Draft, RunConfig, finish, near_match
+from evenhand.errors import ConfigurationError
+
+# Fields that Evenhand sets itself, and what to use instead.
+RESERVED = {
+    "output_dir": "use --out",
+    "resume_from_checkpoint": "use --resume RUN",
+    "use_cpu": "use device = 'cpu'",
+    "do_train": "evenhand train always trains",
+}
+
+# Strings whose choices the annotations do not tell: trl/trainer/grpo_trainer.py, _compute_loss and
+# _generate_and_score_completions, which refuse others only after the first rollout.
+CHOICES = {
+    "scale_rewards": ("group", "batch", "none"),
+    "importance_sampling_level": ("token", "sequence"),
+    "loss_type": ("grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"),
+    "lr_scheduler_type": tuple(choice.value for choice in SchedulerType),
+    "optim": tuple(choice.value for choice in OptimizerNames),
+}
+
+# Numbers that TRL accepts and then fails with, or trains nothing.
+POSITIVE = (
+    "learning_rate",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "max_completion_length",
+    "num_iterations",
+    "temperature",
+    "logging_steps",
+    "save_steps",
+)
+
+
+def resolve(drafted: Draft) -> RunConfig:
+    """The frozen configuration, its ``[train]`` table checked against the installed ``GRPOConfig``.
+
+    A saving interval that was not given is the evaluation's, so that every evaluated step can be chosen.
+
+    Raises:
+        ConfigurationError: every fault of both parts, one a line.
+    """
+    train, faults = check(drafted.train)
+    config = finish(drafted, train, faults)
+    planned = {"save_steps": config.evaluation.every, "save_strategy": "steps", "logging_steps": 1, "report_to": "none"}
+    config = config.model_copy(update={"train": {**planned, **train}})
+    build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
+    return config
+
+
+def check(train: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Values of the right types, and what is wrong, a sentence each."""
+    hints = typing.get_type_hints(GRPOConfig)
+    fields = {field.name for field in dataclasses.fields(GRPOConfig) if field.init}
+    checked, faults = dict(train), []
+    for key, value in train.items():
+        if key in RESERVED:
+            faults.append(f"train.{key}: not settable here; {RESERVED[key]}.")
+        elif key not in fields:
+            faults.append(f"train.{key}: the installed GRPOConfig has no such field.{near_match(key, fields)}")
+        elif (fault := wrong_value(key, value, hints[key])) is not None:
+            faults.append(f"train.{key} = {value!r}: {fault}")
+        else:
+            checked[key] = adapted(value, hints[key])
+    return checked, faults
+
+
+def wrong_value(key: str, value: Any, hint: Any) -> str | None:
+    """Why a value is impossible, or None."""
+    if key in CHOICES:
+        allowed = CHOICES[key]
+        if str(value) not in allowed and not (key == "scale_rewards" and isinstance(value, bool)):
+            return f"must be one of {', '.join(allowed)}.{near_match(str(value), allowed)}"
+        return None
+    try:
+        adapted(value, hint)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        return f"{message[0].lower()}{message[1:]}."
+    if key in POSITIVE and isinstance(value, int | float) and value <= 0:
+        return "must be above 0."
+    return None
+
+
+def adapted(value: Any, hint: Any) -> Any:
+    """The value at its field's type. Raises pydantic's ValidationError."""
+    adapter = TypeAdapter(hint, config={"arbitrary_types_allowed": True})
+    return value if hint is str and isinstance(value, bool) else adapter.validate_python(value)
+
+
+def build(config: RunConfig, output: Path) -> GRPOConfig:
+    """TRL's arguments for a run whose checkpoints go to ``output``.
+
+    Progress bars, log printing and the model card are Evenhand's own, and rewards need the data's columns.
+
+    Raises:
+        ConfigurationError: what TRL's constructor refuses, in its own words.
+    """
+    own = {
+        "output_dir": str(output),
+        "use_cpu": config.device == "cpu",
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+        "log_completions": False,
+    }
+    template = {"chat_template_kwargs": {"enable_thinking": False}}
+    try:
+        return GRPOConfig(**{**template, **own, **config.train})
+    except (ValueError, TypeError, RuntimeError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(f"TRL refuses this [train] table: {reason}", "Change the values it names.") from error

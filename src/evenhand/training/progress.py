@@ -1,0 +1,111 @@
+"""What a training run shows in the terminal: a progress bar, and every evaluation as a row. All of it on stderr."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from evenhand.records import Evaluation
+
+# Log keys shown beside the bar, and their short names.
+SHOWN = {"reward": "reward", "frac_reward_zero_std": "groups alike", "entropy": "entropy", "grad_norm": "gradient"}
+ANSWERS_SHOWN = 6
+
+
+class TrainingDisplay:
+    """The terminal of one run. Silent on processes other than the main one; no bar where stderr is no terminal."""
+
+    def __init__(self, console: Console, enabled: bool = True) -> None:
+        self.console = console
+        self.enabled = enabled
+        self._header_shown = False
+
+    def say(self, text: str) -> None:
+        """A line of plain text."""
+        if self.enabled:
+            self.console.print(text, markup=False, highlight=False)
+
+    def show_evaluation(self, evaluation: Evaluation) -> None:
+        """One row: the metrics with their 95 % intervals, then the most frequent predictions."""
+        names = list(evaluation.metrics)
+        if not self._header_shown:
+            self._header_shown = True
+            self.say(f"{evaluation.split}, {evaluation.n} problems, greedy (95 % interval)")
+            self.say("  step  " + "  ".join(f"{name:>19}" for name in names) + "  answers")
+        cells = [rate_cell(evaluation.metrics[name], evaluation.intervals[name]) for name in names]
+        self.say(
+            f"{evaluation.step:6d}  " + "  ".join(f"{cell:>19}" for cell in cells) + "  " + distribution(evaluation)
+        )
+
+
+def rate_cell(value: float, interval: tuple[float, float]) -> str:
+    """``66.0 % (52–78)``."""
+    return f"{value:.1%} ({interval[0] * 100:.0f}–{interval[1] * 100:.0f})"
+
+
+def distribution(evaluation: Evaluation) -> str:
+    """``5×14 4×9 …``: what was answered how often, most frequent first."""
+    ranked = sorted(evaluation.predictions.items(), key=lambda item: -item[1])
+    shown = " ".join(f"{answer}×{count}" for answer, count in ranked[:ANSWERS_SHOWN])
+    return shown + (" …" if len(ranked) > ANSWERS_SHOWN else "")
+
+
+class ProgressCallback(TrainerCallback):
+    """The progress bar over optimiser steps, with the newest figures beside it."""
+
+    def __init__(self, display: TrainingDisplay) -> None:
+        self.progress = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=display.console,
+            disable=not (display.enabled and display.console.is_terminal),
+        )
+        self._bar = self.progress.add_task("training", figures="")
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Show the bar."""
+        del args, control
+        self.progress.start()
+        self.progress.update(self._bar, total=state.max_steps, completed=state.global_step)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Move it."""
+        del args, control
+        self.progress.update(self._bar, completed=state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Show the newest figures."""
+        del args, state, control
+        figures = [f"{name} {logs[key]:.3g}" for key, name in SHOWN.items() if logs and is_number(logs.get(key))]
+        if figures:
+            self.progress.update(self._bar, figures=", ".join(figures))
+
+    def stop(self) -> None:
+        """Leave the terminal as it was."""
+        self.progress.stop()
+
+
+def is_number(value: Any) -> bool:
+    """Whether a log value can be shown; TRL logs None where nothing valid was seen."""
+    return isinstance(value, int | float)
