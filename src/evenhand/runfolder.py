@@ -171,6 +171,11 @@ class RunFolder:
         for path in sorted((self.path / "completions").glob(pattern)):
             yield from read_lines(path)
 
+    def completion_steps(self) -> list[int]:
+        """Steps whose completions were kept, in order."""
+        numbers = (path.stem.removeprefix("step-") for path in (self.path / "completions").glob("step-*.jsonl"))
+        return sorted(int(number) for number in numbers if number.isdigit())
+
     def write_answers(self, evaluation: Evaluation, rows: Iterable[Mapping[str, Any]]) -> None:
         """Replace the file of an evaluation's answers."""
         lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]

@@ -42,7 +42,7 @@ class Selection:
     """The chosen checkpoint and how sure the choice is.
 
     Attributes:
-        checkpoint: Its folder, relative to the run folder.
+        checkpoint: Its folder, relative to the run folder where it lies inside it.
         value: Its score on ``metric``.
         interval: 95 % (low, high) of that score.
         tied_with: Other saved steps that cannot be told from the best one on these problems.
@@ -163,7 +163,7 @@ def choose(folder: RunFolder, rule: SelectionRule | None = None) -> Selection:
     peak = max(scored, key=lambda e: e.metrics[metric])
     base = next((e for e in scored if e.step == 0), None)
     return Selection(
-        checkpoint=str(folder.checkpoint(chosen.step).path.relative_to(folder.path)),
+        checkpoint=shown_path(folder, folder.checkpoint(chosen.step)),
         step=chosen.step,
         metric=metric,
         value=chosen.metrics[metric],
@@ -177,6 +177,12 @@ def choose(folder: RunFolder, rule: SelectionRule | None = None) -> Selection:
         unsaved_peak=(peak.step, peak.metrics[metric]) if peak.metrics[metric] > best.metrics[metric] else None,
         damaged=damaged,
     )
+
+
+def shown_path(folder: RunFolder, checkpoint: Checkpoint) -> str:
+    """A checkpoint's folder, relative to the run folder where it lies inside it."""
+    inside = checkpoint.path.is_relative_to(folder.path)
+    return (checkpoint.path.relative_to(folder.path) if inside else checkpoint.path).as_posix()
 
 
 def save(folder: RunFolder, selection: Selection) -> None:
