@@ -6,7 +6,8 @@ from pathlib import Path
 from evenhand.errors import DataError, RunFolderError
 from evenhand.evaluation import Answer, Decoding, evaluate, summarise
 from evenhand.models import known_model, resolve
-from evenhand.models.loading import load, usable_device
+from evenhand.models.device import usable_device
+from evenhand.models.loading import load
 from evenhand.records import Evaluation, Problem
 from evenhand.runfolder import RunFolder
 from evenhand.selection import configuration_of

@@ -41,3 +41,5 @@ def train(
         stdout().print(outcome.summary())
         for line in outcome.next_steps():
             stderr().print(line, markup=False)
+    if outcome.interrupted:
+        raise typer.Exit(1)

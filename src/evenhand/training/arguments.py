@@ -13,6 +13,7 @@ from trl import GRPOConfig
 
 from evenhand.config import Draft, RunConfig, finish, near_match
 from evenhand.errors import ConfigurationError
+from evenhand.models.device import usable_device
 
 # Fields that Evenhand sets itself, and what to use instead.
 RESERVED = {
@@ -52,10 +53,17 @@ def resolve(drafted: Draft) -> RunConfig:
 
     Raises:
         ConfigurationError: every fault of both parts, one a line.
+        DeviceError: the device asked for is not there.
     """
     train, faults = check(drafted.train)
     config = finish(drafted, train, faults)
-    planned = {"save_steps": config.evaluation.every, "save_strategy": "steps", "logging_steps": 1, "report_to": "none"}
+    planned = {
+        "save_steps": config.evaluation.every,
+        "save_strategy": "steps",
+        "logging_steps": 1,
+        "report_to": "none",
+        "dataloader_pin_memory": usable_device(config.device).type == "cuda",  # useless elsewhere, and warned about
+    }
     config = config.model_copy(update={"train": {**planned, **train}})
     build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
     return config

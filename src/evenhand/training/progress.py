@@ -18,7 +18,8 @@ from evenhand.records import Evaluation
 
 # Log keys shown beside the bar, and their short names.
 SHOWN = {"reward": "reward", "frac_reward_zero_std": "groups alike", "entropy": "entropy", "grad_norm": "gradient"}
-ANSWERS_SHOWN = 6
+ANSWERS_SHOWN = 13
+CELL = 16  # characters of a column
 
 
 class TrainingDisplay:
@@ -48,15 +49,16 @@ class TrainingDisplay:
 
 
 def rate_cell(value: float, interval: tuple[float, float]) -> str:
-    """``66.0 % (52–78)``."""
+    """``66.0% (52–78)``."""
     return f"{value:.1%} ({interval[0] * 100:.0f}–{interval[1] * 100:.0f})"
 
 
-def distribution(evaluation: Evaluation) -> str:
-    """``5×14 4×9 …``: what was answered how often, most frequent first."""
-    ranked = sorted(evaluation.predictions.items(), key=lambda item: -item[1])
-    shown = " ".join(f"{answer}×{count}" for answer, count in ranked[:ANSWERS_SHOWN])
-    return shown + (" …" if len(ranked) > ANSWERS_SHOWN else "")
+def distribution(predictions: Mapping[str, int]) -> str:
+    """``0×4 1×6 …``: how often each answer was given, in order; the most frequent ones where there are many."""
+    most = sorted(predictions, key=lambda answer: -predictions[answer])[:ANSWERS_SHOWN]
+    ordered = sorted(most, key=lambda answer: (not answer.isdecimal(), len(answer), answer))
+    rest = len(predictions) - len(most)
+    return " ".join(f"{answer}×{predictions[answer]}" for answer in ordered) + (f" and {rest} others" if rest else "")
 
 
 class ProgressCallback(TrainerCallback):

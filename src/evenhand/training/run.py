@@ -19,7 +19,8 @@ from evenhand.config import RunConfig, draft
 from evenhand.errors import CheckpointError, ConfigurationError, EvenhandError
 from evenhand.evaluation import Decoding
 from evenhand.models import known_model, resolve
-from evenhand.models.loading import Loaded, load, usable_device
+from evenhand.models.device import usable_device
+from evenhand.models.loading import Loaded, load
 from evenhand.models.precision import apply_precision, census
 from evenhand.records import Problem
 from evenhand.rewards import Grader
