@@ -55,8 +55,6 @@ def load(directory: Path, precision: Precision | None = None, device: torch.devi
     model.to(device or torch.device("cpu"))  # type: ignore[arg-type]
     if precision is not None:
         apply_precision(model, precision)
-    else:
-        cast_norm_outputs(model)
     return Loaded(model.eval(), tokenizer, directory)
 
 
@@ -150,6 +148,7 @@ def load_model(directory: Path) -> PreTrainedModel:
         raise ModelError(f"The weights in {directory} lack {shown}.", "Copy the weights again.")
     if kinds:
         restore(model, saved)
+        cast_norm_outputs(model)
     return model  # type: ignore[no-any-return]
 
 

@@ -88,7 +88,8 @@ def apply_precision(model: PreTrainedModel, precision: Precision) -> None:
         )
     for name, weights in model.named_parameters():
         weights.data = weights.data.to(norms if parameter_group(name) == "norms" else body)
-    cast_norm_outputs(model)
+    if body != norms:
+        cast_norm_outputs(model)
 
 
 def cast_norm_outputs(model: nn.Module) -> None:
