@@ -16,6 +16,7 @@ TaskName = Annotated[str | None, typer.Option("--task", help="A task; `evenhand 
 ModelName = Annotated[
     str | None, typer.Option("--model", help="A model's name or directory; `evenhand models` lists the names.")
 ]
+Device = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Optimiser steps.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed.")]
 Assignments = Annotated[
@@ -26,12 +27,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 
 
-def overrides(
-    task: str | None, model: str | None, steps: int | None, seed: int | None, assignments: Sequence[str] | None
-) -> dict[str, Any]:
-    """The flags as dotted keys of the configuration."""
-    given = {"task": task, "model": model, "train.max_steps": steps, "train.seed": seed}
-    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+FLAGS = {"task": "task", "model": "model", "device": "device", "steps": "train.max_steps", "seed": "train.seed"}
+
+
+def overrides(assignments: Sequence[str] | None, **flags: Any) -> dict[str, Any]:
+    """The flags that were given, as dotted keys of the configuration; ``--set`` counts last."""
+    chosen = {FLAGS[name]: value for name, value in flags.items() if value is not None}
     return chosen | dict(parse_assignment(text) for text in assignments or ())
 
 

@@ -15,6 +15,7 @@ def train(
     model: options.ModelName = None,
     steps: options.Steps = None,
     seed: options.Seed = None,
+    device: options.Device = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; must not exist or be empty.")] = None,
     resume: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Train whatever preflight would say.")] = False,
@@ -27,7 +28,7 @@ def train(
     """
     from evenhand.training import run  # noqa: PLC0415 - loads torch
 
-    chosen = options.overrides(task, model, steps, seed, assignments)
+    chosen = options.overrides(assignments, task=task, model=model, steps=steps, seed=seed, device=device)
     if resume is not None:
         outcome = run.resume(resume, chosen, fresh=configuration is not None or out is not None)
     else:

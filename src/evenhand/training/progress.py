@@ -41,11 +41,10 @@ class TrainingDisplay:
         if not self._header_shown:
             self._header_shown = True
             self.say(f"{evaluation.split}, {evaluation.n} problems, greedy (95 % interval)")
-            self.say("  step  " + "  ".join(f"{name:>19}" for name in names) + "  answers")
+            self.say("step  " + "  ".join(f"{name:>{CELL}}" for name in names))
         cells = [rate_cell(evaluation.metrics[name], evaluation.intervals[name]) for name in names]
-        self.say(
-            f"{evaluation.step:6d}  " + "  ".join(f"{cell:>19}" for cell in cells) + "  " + distribution(evaluation)
-        )
+        self.say(f"{evaluation.step:4d}  " + "  ".join(f"{cell:>{CELL}}" for cell in cells))
+        self.say(f"      answers {distribution(evaluation.predictions)}")
 
 
 def rate_cell(value: float, interval: tuple[float, float]) -> str:
