@@ -1,0 +1,177 @@
+"""One attention function for Transformers models that hands the work to a plan, where a plan is given.
+
+``model(..., prefix_tree=plan)`` reaches every layer as a keyword, also when gradient checkpointing computes a layer
+again. Without a plan the model computes what it computed before, so the function may stay installed. Taking it out
+again before a checkpointed backward pass would mix two kinds of attention.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch.nn import functional
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+
+from evenhand.prefixtree.blocks import Block, cut
+from evenhand.prefixtree.tree import PrefixTree
+
+PREFIX = "evenhand_tree_"
+# What can stand behind ours. Flash kernels take no mask of their own, so their models keep the plain path.
+REPLACEABLE = ("sdpa", "eager")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What one layer hands to its attention. Axes: batch 1, heads, nodes, head size."""
+
+    query: torch.Tensor  # [1, H, N, D]
+    key: torch.Tensor  # [1, K, N, D] with K key-value heads, each shared by H / K query heads
+    value: torch.Tensor
+    scaling: float
+    window: int | None  # how many tokens back a query sees, itself included; None: all
+    softcap: float | None
+    layer: int
+
+
+class AttentionPlan(Protocol):
+    """Computes attention for all layers of one pass through a model."""
+
+    def attend(self, heads: Heads) -> torch.Tensor:
+        """Attention output, [1, H, N, D]."""
+
+
+def install(model: PreTrainedModel) -> None:
+    """Let the model take plans. Does nothing where that is already so; attention without a plan stays what it was."""
+    current = model.config._attn_implementation
+    if current.startswith(PREFIX):
+        return
+    name = PREFIX + current
+    AttentionInterface.register(name, _attention_for(current))
+    AttentionMaskInterface.register(name, AttentionMaskInterface()[current])
+    model.set_attn_implementation(name)
+
+
+def replaced(model: PreTrainedModel) -> str:
+    """The attention that the model uses where no plan is given."""
+    return str(model.config._attn_implementation).removeprefix(PREFIX)
+
+
+def no_mask(device: torch.device) -> torch.Tensor:
+    """A four-dimensional mask is passed on as it is, so no mask over all nodes is built only to be ignored."""
+    return torch.zeros(1, 1, 1, 1, device=device)
+
+
+def _attention_for(plain: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
+    def attention(
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **options: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        plan: AttentionPlan | None = options.pop("prefix_tree", None)
+        if plan is None:
+            return _plain(plain, module)(module, query, key, value, attention_mask, **options)
+        scaling = options.get("scaling")
+        heads = Heads(
+            query=query,
+            key=key,
+            value=value,
+            scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+            window=options.get("sliding_window"),
+            softcap=options.get("softcap"),
+            layer=int(module.layer_idx),  # type: ignore[arg-type]
+        )
+        return plan.attend(heads).transpose(1, 2).contiguous(), None
+
+    return attention
+
+
+def _plain(name: str, module: torch.nn.Module) -> Callable[..., tuple[torch.Tensor, torch.Tensor | None]]:
+    """Eager attention is each architecture's own function, kept beside its layers."""
+    if name == "eager":
+        eager: Callable[..., tuple[torch.Tensor, torch.Tensor | None]] = sys.modules[
+            type(module).__module__
+        ].eager_attention_forward
+        return eager
+    found: Callable[..., tuple[torch.Tensor, torch.Tensor | None]] = AttentionInterface()[name]
+    return found
+
+
+def attend(
+    heads: Heads, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Softmax attention with an additive mask, soft-capped where the layer says so.
+
+    Args:
+        heads: The layer's scaling and soft cap.
+        query: [B, H, Q, D].
+        key: [B, H, S, D], already repeated to the query's heads.
+        value: [B, H, S, D].
+        mask: Broadcasts to [B, H, Q, S]; minus infinity where a query must not look.
+    """
+    if heads.softcap is None:
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=heads.scaling)
+    scores = torch.matmul(query, key.transpose(-1, -2)) * heads.scaling
+    scores = torch.tanh(scores / heads.softcap) * heads.softcap + mask
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    return torch.matmul(weights, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A block made ready for the layers: ``keys`` are the nodes it looks at, path above first."""
+
+    block: Block
+    keys: torch.Tensor  # [S]
+    mask: torch.Tensor  # [Q, S], additive
+    distance: torch.Tensor  # [Q, S], how far back each key lies
+
+
+class TreeAttention:
+    """Every node of a tree sees its ancestors and itself. Nodes stand in one row, in preorder.
+
+    The masks are built once and serve all layers.
+    """
+
+    def __init__(self, tree: PrefixTree, device: torch.device) -> None:
+        self._device = device
+        self._deepest = max(tree.depths, default=0)
+        self._depths = torch.tensor(tree.depths, device=device)
+        self._ends = torch.tensor(tree.ends, device=device)
+        self._pieces = [self._piece(tree, block) for block in cut(tree)]
+        self._prepared: dict[tuple[int | None, torch.dtype], list[torch.Tensor]] = {}
+
+    def _piece(self, tree: PrefixTree, block: Block) -> _Piece:
+        queries = torch.arange(block.start, block.stop, device=self._device)
+        above = torch.tensor(tree.ancestors(block.above), device=self._device, dtype=queries.dtype)
+        keys = torch.cat([above, queries])
+        seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < self._ends[keys][None, :])
+        mask = torch.zeros(seen.shape, device=self._device).masked_fill(~seen, -torch.inf)
+        return _Piece(block, keys, mask, self._depths[queries][:, None] - self._depths[keys][None, :])
+
+    def attend(self, heads: Heads) -> torch.Tensor:
+        """Attention output of one layer, [1, H, N, D], block by block."""
+        repeats = heads.query.shape[1] // heads.key.shape[1]
+        outputs = []
+        for piece, mask in zip(self._pieces, self._masks(heads.window, heads.query.dtype), strict=True):
+            key = heads.key.index_select(2, piece.keys).repeat_interleave(repeats, 1)
+            value = heads.value.index_select(2, piece.keys).repeat_interleave(repeats, 1)
+            query = heads.query[:, :, piece.block.start : piece.block.stop]
+            outputs.append(attend(heads, query, key, value, mask))
+        return torch.cat(outputs, dim=2)
+
+    def _masks(self, window: int | None, dtype: torch.dtype) -> Sequence[torch.Tensor]:
+        """One additive mask [1, 1, Q, S] for each block, made once for each kind of layer."""
+        if window is not None and window > self._deepest:
+            window = None
+        if (window, dtype) not in self._prepared:
+            masks = [piece.mask for piece in self._pieces]
+            if window is not None:
+                masks = [piece.mask.masked_fill(piece.distance >= window, -torch.inf) for piece in self._pieces]
+            self._prepared[window, dtype] = [mask.to(dtype)[None, None] for mask in masks]
+        return self._prepared[window, dtype]
