@@ -2,13 +2,26 @@
 signatures, so that a new TRL that moves one of them is noticed before a run is.
 """
 
+import copy
+import logging
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Sampler
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler
+
+from evenhand.prefixtree import Batch, Scores, roll_out
+from evenhand.prefixtree.memory import Frugality, out_of_memory
+from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
+from evenhand.training.generation import Decoding, read_generation
+
+logger = logging.getLogger(__name__)
 
 GENERATION_CYCLE = "generation_cycle"
 
@@ -65,3 +78,186 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
         if checkpoint is not None and path.is_file():
             saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = saved["step"], saved["inputs"]
+
+
+class PrefixTreeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are not followed
+    """``GRPOTrainer`` that computes every distinct token of a step once: in the rollout, in scoring and in the update.
+
+    Departures from TRL: the micro-batches of an accumulation window are one (the global batch stays what it was), so
+    that completions find what they share. It changes the entropy bonus alone, whose mean is then over the whole window,
+    and the loss type ``bnpo``, whose micro-batches are therefore left alone. Rewards, advantages, losses and metrics
+    are TRL's own. Whatever the tree does not know takes TRL's path, and a line says why, once.
+
+    Args:
+        merge_micro_batches: False keeps the micro-batches that ``args`` asks for.
+
+    All other arguments are ``GRPOTrainer``'s. ``tokens_computed`` counts the positions that went through a model on
+    the tree (``rollout``, ``scoring``), and what stood in the same batches (``scoring_without_sharing``).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: GRPOConfig | None = None,
+        *others: Any,
+        merge_micro_batches: bool = True,
+        **options: Any,
+    ) -> None:
+        self.tokens_computed: Counter[str] = Counter()
+        self._said: set[str] = set()
+        self._judged: dict[int, str | None] = {}
+        self._frugality = Frugality()
+        self._prepared: Any = None
+        self._repeating = False
+        if merge_micro_batches and args is not None:
+            args = with_merged_micro_batches(args)
+        super().__init__(model, reward_funcs, args, *others, **options)
+
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, multimodal_fields: Any, *rest: Any, **options: Any
+    ) -> tuple[list[list[int]], Any]:
+        decoding = self._decoding(prompt_ids, images, multimodal_fields)
+        if isinstance(decoding, str):
+            self._say("rollout", decoding)
+            completions: tuple[list[list[int]], Any] = super()._generate_single_turn(
+                prompt_ids, images, multimodal_fields, *rest, **options
+            )
+            return completions
+        model = self.accelerator.unwrap_model(self.model_wrapped)
+        with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            rollout = roll_out(model, prompt_ids, decoding.limits, decoding.sampling)
+        self.tokens_computed["rollout"] += rollout.positions
+        return rollout.completions, None
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **multimodal: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        batch = Batch.of(input_ids, attention_mask, logits_to_keep)
+        reason = "the auxiliary loss of experts is over all tokens" if compute_aux_loss else None
+        reason = reason or self._scoring_refusal(model, batch, multimodal)
+        if reason is not None:
+            self._say("scoring and update", reason)
+            plain: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] = (
+                super()._get_per_token_logps_and_entropies(
+                    model,
+                    input_ids,
+                    attention_mask,
+                    logits_to_keep,
+                    batch_size=batch_size,
+                    compute_entropy=compute_entropy,
+                    compute_aux_loss=compute_aux_loss,
+                    **multimodal,
+                )
+            )
+            return plain
+        scores = self._score(model, batch)
+        entropies = scores.entropies if self._entropy_bonus_enabled else scores.entropies.detach()
+        return scores.log_probabilities, entropies if compute_entropy else None, None
+
+    def _score(self, model: Any, batch: Batch) -> Scores:
+        one_pass = isinstance(model, DistributedDataParallel)  # processes must call it equally often
+        with self.accelerator.autocast():
+            scores = self._frugality.score(model, batch, self.temperature, self.accelerator.device, one_pass=one_pass)
+        self.tokens_computed["scoring"] += scores.nodes
+        self.tokens_computed["scoring_without_sharing"] += batch.positions()
+        return scores
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """TRL's step; once more with less at a time where memory runs out before anything was accumulated."""
+        try:
+            loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+            return loss
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            accumulated = self._step % self.current_gradient_accumulation_steps != 0
+            alone = self.accelerator.num_processes == 1  # others would wait for a step of their own
+            if not out_of_memory(error) or accumulated or not alone or not self._frugality.tighten():
+                raise
+        model.zero_grad(set_to_none=True)
+        self._repeating = True
+        try:
+            return self.training_step(model, inputs, num_items_in_batch)
+        finally:
+            self._repeating = False
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """TRL's micro-batch; the same once more, without sampling anew, where a step is repeated."""
+        if not self._repeating:
+            self._prepared = super()._prepare_inputs(generation_batch)
+        return self._prepared
+
+    def _decoding(self, prompt_ids: Any, images: Any, multimodal_fields: Any) -> Decoding | str:
+        """How to roll out on the tree, or why not."""
+        if self.use_vllm or self.use_transformers_continuous_batching:
+            return "another engine samples"
+        if images or multimodal_fields:
+            return "the prompts hold more than text"
+        reason = self._refusal(self.model) or dropout_refusal(self.model)
+        if reason is not None:
+            return reason
+        base: Any = base_model(self.model)
+        decoding = read_generation(self.generation_config, base)
+        if isinstance(decoding, str):
+            return decoding
+        longest = max(map(len, prompt_ids)) + decoding.limits.max_new_tokens
+        return too_long(base, longest) or ("a prompt is empty" if not all(prompt_ids) else decoding)
+
+    def _scoring_refusal(self, model: Any, batch: Batch, multimodal: dict[str, Any]) -> str | None:
+        if any(value is not None for value in multimodal.values()):
+            return "the prompts hold more than text"
+        if self.args.cast_lm_head_to_fp32:
+            return "cast_lm_head_to_fp32 belongs to TRL's own path"
+        if not all(batch.prompts) or not any(batch.completions):
+            return "a prompt is empty, or all completions are masked"
+        reason = self._refusal(model) or dropout_refusal(model)
+        lengths = [len(prompt) + batch.width for prompt in batch.prompts]
+        return reason or too_long(base_model(model), max(lengths))
+
+    def _refusal(self, model: Any) -> str | None:
+        """Why this model keeps TRL's path; found out once for each model, also by computing a small tree."""
+        base = base_model(model)
+        if id(base) not in self._judged:
+            if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+                reason: str | None = "its weights are spread over processes"
+            elif self.use_liger_kernel:
+                reason = "Liger kernels compute it"
+            else:
+                reason = refusal(model) or differs(model)
+            self._judged[id(base)] = reason
+        return self._judged[id(base)]
+
+    def _say(self, what: str, reason: str) -> None:
+        if (sentence := f"{what} takes TRL's own path, because {reason}.") not in self._said:
+            self._said.add(sentence)
+            logger.warning("Prefix tree: %s", sentence)
+
+
+def with_merged_micro_batches(args: GRPOConfig) -> GRPOConfig:
+    """A copy whose micro-batches are as large as the accumulation window and the generation batch allow.
+
+    Completions per update, per process and per generation stay what they were.
+    """
+    merged = copy.copy(args)
+    if merged.loss_type == "bnpo":
+        return merged
+    factor = math.gcd(merged.gradient_accumulation_steps, merged.steps_per_generation)
+    merged.per_device_train_batch_size *= factor
+    merged.gradient_accumulation_steps //= factor
+    merged.steps_per_generation //= factor
+    return merged
+
+
+def too_long(base: Any, tokens: int) -> str | None:
+    """Why sequences of that many tokens keep TRL's path, where the model was not made for them."""
+    limit = getattr(base.config, "max_position_embeddings", None)
+    if limit is not None and tokens > limit:
+        return f"a prompt and its completion may take {tokens} tokens, and the model's context holds {limit}"
+    return None
