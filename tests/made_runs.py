@@ -8,7 +8,7 @@ from typing import Any
 from scipy import stats
 
 from evenhand.config import RunConfig, SelectionRule
-from evenhand.records import Completion, Evaluation, Finding
+from evenhand.records import Completion, Evaluation, Finding, Score
 from evenhand.rewards import group_advantages, weighted_reward
 from evenhand.runfolder import RunFolder, mark_complete
 from evenhand.tasks import Task, task_named
@@ -48,7 +48,7 @@ def make_run(path: Path, plan: Plan | None = None) -> RunFolder:
     folder.write_text("config.toml", configuration.to_toml())
     folder.write_json("environment.json", {"python": "3.11.2", "torch": "2.13.0", "trl": "1.14.0", "device": "cpu"})
     folder.write_json("hashes.json", {"model": {"model.safetensors": "ab" * 32}, "data": {"train": "cd" * 32}})
-    folder.write_json("precision.json", {"configured": {"body": "float32", "norms": "float32"}})
+    folder.write_json("precision.json", [{"name": "norms", "parameters": 832, "dtypes": ["float32"]}])
     training, scored = task.draw("train"), task.draw("dev")[: plan.problems]
     for step in range(plan.steps + 1):
         skill = plan.start + (plan.skill - plan.start) * step / plan.steps
@@ -83,8 +83,15 @@ def add_evaluation(
     outcomes = {name: tuple(score.metrics[name] for score in scores) for name in task.metrics}
     evaluation = made_evaluation(step, outcomes, [task.truth(c) for c in problems], [s.prediction for s in scores])
     folder.append("evaluations.jsonl", evaluation.to_json())
-    folder.write_answers(evaluation, [{"index": i, "text": text} for i, text in enumerate(texts)])
+    rows = zip(problems, texts, scores, strict=True)
+    folder.write_answers(evaluation, [answer_row(task, i, *row) for i, row in enumerate(rows)])
     return evaluation
+
+
+def answer_row(task: Task, index: int, columns: dict[str, Any], text: str, score: Score) -> dict[str, Any]:
+    """A row as an evaluation leaves it."""
+    head = {"index": index, "columns": columns, "expected": task.truth(columns), "prediction": score.prediction}
+    return {**head, "rewards": dict(score.rewards), "metrics": dict(score.metrics), "text": text}
 
 
 def made_evaluation(

@@ -17,8 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from evenhand.errors import RunFolderError
-from evenhand.records import Finding
-from evenhand.report import summary
+from evenhand.report import completions, summary
 from evenhand.report.completions import Packed, pack
 from evenhand.report.drawing import Drawing
 from evenhand.report.figures import FIGURES, Figure
@@ -67,7 +66,7 @@ def build(folders: Sequence[RunFolder]) -> str:
     if not folders:
         raise RunFolderError("No run was named.", "Name one or more folders under runs/.")
     runs = read_runs(folders)
-    packed = pack(runs)
+    packed = pack(runs, completions.BUDGET)
     groups = grouped(runs)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page = environment.from_string(asset("page.html.jinja")).render(
@@ -76,7 +75,7 @@ def build(folders: Sequence[RunFolder]) -> str:
         runs=runs,
         summary=summary,
         overview=summary.overview(runs),
-        findings=[(run, finding) for run in runs for finding in ordered(run.findings)],
+        findings=[(run, i, finding) for run in runs for i, finding in enumerate(run.findings, start=1)],
         gaps=[(run.name, gap) for run in runs for gap in run.gaps] + [("completions", gap) for gap in packed.gaps],
         several_tasks=len(groups) > 1,
         style=Markup(asset("page.css")),
@@ -102,14 +101,6 @@ def grouped(runs: Sequence[RunView]) -> list[Group]:
         )
         for number, (task, members) in enumerate(by_task.items())
     ]
-
-
-def ordered(findings: Sequence[Finding]) -> list[Finding]:
-    """Worst first, then by step."""
-    severities = ("stop", "warn", "note", "ok")
-    return sorted(
-        findings, key=lambda f: (severities.index(f.severity) if f.severity in severities else 9, f.step or 0)
-    )
 
 
 def title_of(runs: Sequence[RunView]) -> str:

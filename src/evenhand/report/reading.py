@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenhand.config import RunConfig
+from evenhand.diagnosis.diagnose import Diagnosis, diagnose
+from evenhand.diagnosis.readers import read_history
 from evenhand.errors import EvenhandError
-from evenhand.records import Evaluation, Finding, StepMetrics, Unknown
+from evenhand.records import SEVERITIES, Evaluation, Finding, StepMetrics, Unknown
 from evenhand.runfolder import RunFolder
 from evenhand.selection import SELECTION_FILE, choose, configuration_of
 from evenhand.tasks import Task, task_named
@@ -32,7 +34,7 @@ class RunView:
     status: Mapping[str, Any]
     metrics: Sequence[StepMetrics]
     evaluations: Sequence[Evaluation]
-    findings: Sequence[Finding]
+    findings: Sequence[Finding]  # worst first
     unknown: Sequence[Unknown] = ()
     selection: Mapping[str, Any] = field(default_factory=dict)
     test: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +87,7 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
     configuration, task = described(folder, gaps)
     split = configuration.evaluation.split if configuration else "dev"
     evaluations = latest_per_step([e for e in folder.evaluations() if e.split == split])
+    findings, unknown = found(folder, gaps)
     status = table(folder.read_json("status.json"))
     if status.get("state") in UNFINISHED:
         gaps.append(UNFINISHED[str(status["state"])])
@@ -99,7 +102,8 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
         status=status,
         metrics=folder.metrics(),
         evaluations=evaluations,
-        findings=folder.findings(),
+        findings=findings,
+        unknown=unknown,
         selection=selected(folder, gaps),
         test=table(folder.read_json("test.json")),
         environment=table(folder.read_json("environment.json")),
@@ -120,6 +124,19 @@ def described(folder: RunFolder, gaps: list[str]) -> tuple[RunConfig | None, Tas
         return configuration_of(folder), None
     except EvenhandError:
         return None, None
+
+
+def found(folder: RunFolder, gaps: list[str]) -> tuple[Sequence[Finding], Sequence[Unknown]]:
+    """(findings, what could not be judged): what was recorded while the run went on, then what its whole log shows."""
+    recorded = folder.findings()
+    try:
+        diagnosis = diagnose(read_history(folder.path))
+    except EvenhandError as error:
+        gaps.append(f"Its log is not diagnosed: {error.message}")
+        diagnosis = Diagnosis((), ())
+    codes = {finding.code for finding in recorded}
+    findings = [*recorded, *(finding for finding in diagnosis.findings if finding.code not in codes)]
+    return sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.step or 0)), diagnosis.unknown
 
 
 def selected(folder: RunFolder, gaps: list[str]) -> Mapping[str, Any]:

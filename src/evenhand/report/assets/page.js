@@ -41,6 +41,7 @@
     if (mark.kind === "areaY" || mark.kind === "cell") return { fill: colour, ...options };
     if (mark.kind === "dot") return { stroke: colour, fill: colour, symbol: symbolOf(mark.run), r: 3, ...options };
     if (mark.kind === "lineY") return { stroke: colour, strokeWidth: 1.8, strokeDasharray: dashOf(mark.run), ...options };
+    if (mark.kind === "text") return { fill: colour, ...options };
     return { stroke: colour, ...options };
   };
 
@@ -66,7 +67,7 @@
     const box = { stroke: "currentColor", fill: "var(--page)", fontSize: 12 };
     const bands = plot.options.y?.type === "band";
     const svg = Plot.plot({
-      width, height: bands ? 56 + 20 * plot.options.y.domain.length : 230, marginLeft: bands ? 62 : 46, marginBottom: 34, marginRight: 14,
+      width, height: bands ? 62 + 20 * plot.options.y.domain.length : 240, marginLeft: bands ? 62 : 46, marginTop: 26, marginBottom: 34, marginRight: 14,
       style: { background: "transparent", color: "inherit", fontSize: "11px", fontFamily: "inherit" },
       ariaLabel: plot.title,
       ...plot.options,
@@ -284,12 +285,13 @@
 
   // ---- begin ----------------------------------------------------------------------------------------------------
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", (event) => {
+  form.addEventListener("change", (event) => {
     if (event.target.name === "run") fillSources();
     if (event.target.name === "source") fillSteps();
     if (event.target.name === "step") fill(field("group"), [["", "all"]], "");
-    again();
+    if (event.target.tagName === "SELECT") again();
   });
+  form.addEventListener("input", (event) => { if (event.target.tagName === "INPUT") again(); });
   field("earlier").addEventListener("click", () => stepBy(-1));
   field("later").addEventListener("click", () => stepBy(1));
   document.querySelector(".more").addEventListener("click", () => { limit += SHOWN_AT_ONCE; show(); });

@@ -14,15 +14,17 @@ def draw(runs: Sequence[RunView]) -> Drawing:
     """Two grids a run."""
     plots = []
     for run in runs:
+        owner = f"{run.name}: " if len(runs) > 1 else ""
         before, after = run.first_evaluation, run.shown_evaluation
         if before is not None and after is not None and before.step != after.step:
-            plots.append(grid(run, before, "before training"))
+            plots.append(grid(run, before, f"{owner}before training"))
         if after is not None:
-            plots.append(grid(run, after, f"step {after.step}" + (", kept" if after.step == run.chosen_step else "")))
+            kept = ", kept" if after.step == run.chosen_step else ""
+            plots.append(grid(run, after, f"{owner}step {after.step}{kept}"))
     return Drawing(plots, [] if plots else ["There is no evaluation to take answers from."])
 
 
-def grid(run: RunView, evaluation: Evaluation, when: str) -> Plot:
+def grid(run: RunView, evaluation: Evaluation, title: str) -> Plot:
     """How often each true answer was answered how; a frame marks the right answers."""
     shown = shown_answers([*evaluation.expected, *evaluation.predicted])
     counts = Counter(
@@ -41,7 +43,7 @@ def grid(run: RunView, evaluation: Evaluation, when: str) -> Plot:
         Mark(
             "cell",
             columns,
-            {**place, "fillOpacity": "problems", "inset": 1},
+            {**place, "fillOpacity": {"value": "problems", "scale": "opacity"}, "inset": 1},
             run.index,
             tip=("true", "predicted", "problems"),
         ),
@@ -58,7 +60,7 @@ def grid(run: RunView, evaluation: Evaluation, when: str) -> Plot:
         "y": {"domain": rows, "label": "predicted", "type": "band"},
         "opacity": {"domain": [0, max(counts.values(), default=1)], "range": [0.05, 0.75]},
     }
-    return Plot(f"{run.name}: {when}", marks, options)
+    return Plot(title, marks, options)
 
 
 FIGURE = Figure(

@@ -19,7 +19,7 @@ def draw(runs: Sequence[RunView]) -> Drawing:
     """One plot before training, one at the chosen checkpoint."""
     before = [mark for run in runs for mark in run_marks(run, run.first_evaluation)]
     after = [mark for run in runs for mark in run_marks(run, run.shown_evaluation)]
-    titles = (("before training", before), ("kept checkpoint, or last evaluation", after))
+    titles = (("before training", before), ("at the kept step", after))
     plots = [Plot(title, marks, SCALES) for title, marks in titles if marks]
     gap = "This task's answers have no lines that are right or wrong by themselves, or the answers were not kept."
     return Drawing(plots, [] if plots else [gap])

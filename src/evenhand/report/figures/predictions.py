@@ -33,10 +33,18 @@ def distribution(run: RunView) -> Plot:
     options = {
         "x": {"domain": [*(str(e.step) for e in evaluations), TRUTH], "label": "step", "type": "band"},
         "y": {"domain": [labelled(answer) for answer in reversed(shown)], "label": "answer", "type": "band"},
-        "opacity": {"domain": [0, max(float(str(share)) for share in columns["share"])], "range": [0.05, 0.9]},
+        "opacity": {
+            "type": "sqrt",
+            "domain": [0, max(float(str(share)) for share in columns["share"])],
+            "range": [0, 0.9],
+        },
     }
-    place = {"x": "step", "y": "answer", "fillOpacity": "share", "inset": 0.5}
-    return Plot(run.name, [Mark("cell", columns, place, run.index, tip=("step", "answer", "share"))], options)
+    place = {"x": "step", "y": "answer", "fillOpacity": {"value": "share", "scale": "opacity"}, "inset": 0.5}
+    return Plot(
+        f"{run.name}, share of answers",
+        [Mark("cell", columns, place, run.index, tip=("step", "answer", "share"))],
+        options,
+    )
 
 
 FIGURE = Figure(

@@ -16,7 +16,7 @@ SIGNS = {
 def draw(runs: Sequence[RunView]) -> Drawing:
     """One plot per sign; a finding is a dashed line at the step where it begins."""
     plots, gaps = [], []
-    findings = [mark for run in runs if (mark := finding_mark(run)) is not None]
+    findings = [mark for run in runs for mark in finding_marks(run)]
     for key, title in SIGNS.items():
         found = [(run, *run.series(key)) for run in runs]
         marks = [
@@ -30,19 +30,22 @@ def draw(runs: Sequence[RunView]) -> Drawing:
     return Drawing(plots, gaps)
 
 
-def finding_mark(run: RunView) -> Mark | None:
-    """The findings of a run that begin at a step."""
-    placed = [finding for finding in run.findings if finding.step is not None]
-    if not placed:
-        return None
-    columns: Columns = {"step": [f.step for f in placed], "finding": [f"{f.severity}: {f.code}" for f in placed]}
-    return Mark(
-        "ruleX",
-        columns,
-        {"x": "step", "strokeDasharray": "2,3", "label": "finding"},
-        run.index,
-        tip=("step", "finding"),
-    )
+def finding_marks(run: RunView) -> list[Mark]:
+    """The findings of a run that begin at a step, numbered as in the page's list."""
+    numbered = [(number, f) for number, f in enumerate(run.findings, start=1) if f.step is not None]
+    if not numbered:
+        return []
+    columns: Columns = {
+        "step": [finding.step for _, finding in numbered],
+        "finding": [f"{number} {finding.severity}: {finding.code}" for number, finding in numbered],
+        "number": [str(number) for number, _ in numbered],
+    }
+    line = {"x": "step", "strokeDasharray": "2,3"}
+    label = {"x": "step", "text": "number", "frameAnchor": "top", "dy": -12, "fontWeight": "bold"}
+    return [
+        Mark("ruleX", columns, line, run.index, tip=("step", "finding")),
+        Mark("text", columns, label, run.index),
+    ]
 
 
 FIGURE = Figure(
@@ -51,7 +54,8 @@ FIGURE = Figure(
     reading=(
         "Entropy is how undecided the model is while it samples; low alone is fine where most of an answer is "
         "copied. A group without spread (all completions paid alike) teaches nothing. A gradient norm of exactly 0 "
-        "moves nothing. Collapse is the conjunction of all three. Dashed lines mark findings where they begin."
+        "moves nothing. Collapse is the conjunction of all three. Dotted lines mark findings where they begin, "
+        "numbered as in the list above."
     ),
     draw=draw,
 )

@@ -19,7 +19,7 @@ def draw(runs: Sequence[RunView]) -> Drawing:
     shown = shown_answers(truths)
     stages = (
         ("before training", [(run, run.first_evaluation) for run in runs]),
-        ("kept checkpoint, or last evaluation", [(run, run.shown_evaluation) for run in runs]),
+        ("at the kept step", [(run, run.shown_evaluation) for run in runs]),
     )
     scales = {
         "x": {"label": "true answer", "type": "point", "domain": [labelled(answer) for answer in shown]},

@@ -1,0 +1,118 @@
+"""The page as a file: whole, small, from the folder alone, and honest about what is missing."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenhand.config import RunConfig
+from evenhand.errors import RunFolderError
+from evenhand.report import build, show, write
+from evenhand.runfolder import RunFolder
+from tests.made_runs import Plan, make_run
+
+
+def words(page: str) -> str:
+    """The page's text without markup, scripts and styles."""
+    bare = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", bare))
+
+
+def test_one_run_is_told_in_sentences_and_tables(tmp_path: Path) -> None:
+    page = words(build([make_run(tmp_path / "run", Plan(groups=4, group_size=8))]))
+    assert "practised the task stepwise-parity" in page
+    assert "The kept checkpoint, step 20," in page
+    assert "not scored on the test problems" in page
+    assert "8 × 4 micro-batches × 1 process(es) = 32" in page
+    assert "80 / 2000 training problems = 0.04" in page
+    assert "norms" in page
+
+
+def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
+    page = build([make_run(tmp_path / "run")])
+    assert not re.search(r"<(link|img|iframe|script)[^>]*\s(src|href)=", page)
+    assert "@import" not in page
+    assert "default-src &#39;none&#39;" in page
+
+
+def test_reading_and_writing_a_page_loads_no_torch(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    lines = (
+        "import sys",
+        "from pathlib import Path",
+        "from evenhand.report import write",
+        "from evenhand.runfolder import RunFolder",
+        "write([RunFolder(Path(sys.argv[1]))], Path(sys.argv[2]))",
+        "sys.exit('torch' in sys.modules)",
+    )
+    command = [sys.executable, "-c", "; ".join(lines), str(folder.path), str(tmp_path / "page.html")]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_several_runs_are_compared_on_the_same_problems(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run-{i}", Plan(seed=i + 1, skill=0.9 - 0.6 * i)) for i in range(2)]
+    page = words(build(runs))
+    assert "fully_correct beside run-0" in page
+    assert "beyond noise" in page
+    assert "train.seed = 1" in page
+    assert "train.seed = 2" in page
+
+
+def test_runs_of_different_tasks_are_never_laid_over_one_another(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "first")
+    second = make_run(tmp_path / "second")
+    second.write_text("config.toml", RunConfig(task="a task of my own").to_toml())
+    page = build([first, second])
+    assert "never subtract one from the other" in page
+    assert 'data-figure="scores-0"' in page
+    assert 'data-figure="scores-1"' in page
+    assert "There is no task named" in page
+
+
+def test_a_run_without_evaluations_still_going_killed_or_broken(tmp_path: Path) -> None:
+    bare = RunFolder.create(tmp_path, "stepwise-parity", tmp_path / "bare")
+    bare.write_text("config.toml", RunConfig().to_toml())
+    assert "holds no evaluation" in build([bare])
+    going = make_run(tmp_path / "going", Plan(state="running"))
+    with (going.path / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 21, "rew')
+    with (going.path / "completions" / "step-000020.jsonl").open("a") as stream:
+        stream.write('{"step": 20, "te')
+    assert "still going, or was killed" in build([going])
+    (tmp_path / "nothing").mkdir()
+    assert "no config.toml" in build([RunFolder(tmp_path / "nothing")])
+
+
+def test_two_runs_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    page = words(build([make_run(tmp_path / name / "run", Plan(steps=5)) for name in ("a", "b")]))
+    assert "a/run" in page
+    assert "b/run" in page
+
+
+def test_a_run_named_in_markup_stays_text(tmp_path: Path) -> None:
+    page = build([make_run(tmp_path / "<img src=x onerror=alert(1)>", Plan(steps=5))])
+    assert "<img" not in page
+
+
+def test_no_run_and_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="No run was named"):
+        build([])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="cannot be written"):
+        write([make_run(tmp_path / "run", Plan(steps=5))], tmp_path / "file" / "report.html")
+    with pytest.raises(RunFolderError, match="There is no run folder"):
+        show(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_the_page_stays_below_five_megabytes(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenhand.report.completions.BUDGET", 60_000)
+    plan = Plan(steps=60, every=10, groups=4, group_size=8)
+    runs = [make_run(tmp_path / f"run-{i}", plan) for i in range(count)]
+    page = build(runs)
+    own = 5_000_000 - 3_300_000  # what the budget leaves for everything else
+    assert len(page.encode()) < own
