@@ -3,12 +3,15 @@
 import difflib
 
 from evenhand.errors import TaskError
+from evenhand.tasks.integer_count import DISTANCE as INTEGER_COUNT_DISTANCE
+from evenhand.tasks.integer_count import OUTLIER_TASK as INTEGER_COUNT_OUTLIER
+from evenhand.tasks.integer_count import TASK as INTEGER_COUNT
 from evenhand.tasks.stepwise_parity import TASK as STEPWISE_PARITY
 from evenhand.tasks.task import Reward, Span, Split, Task
 
 __all__ = ["TASKS", "Reward", "Span", "Split", "Task", "task_named"]
 
-TASKS: tuple[Task, ...] = (STEPWISE_PARITY,)
+TASKS: tuple[Task, ...] = (STEPWISE_PARITY, INTEGER_COUNT, INTEGER_COUNT_DISTANCE, INTEGER_COUNT_OUTLIER)
 
 
 def task_named(name: str) -> Task:

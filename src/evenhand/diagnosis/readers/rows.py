@@ -225,7 +225,7 @@ def join(steps: Floats, training: np.ndarray) -> tuple[np.ndarray, list[str]]:
     backwards = np.flatnonzero(np.diff(steps[index]) < 0)
     if not len(backwards):
         return keep, []
-    if len(backwards) > max(3, len(index) // 5):
+    if len(np.unique(steps[index])) == len(index) or len(backwards) > max(3, len(index) // 5):
         return keep, ["The rows were out of order and have been sorted by step."]
     remarks = []
     for place in backwards:

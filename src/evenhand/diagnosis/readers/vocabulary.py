@@ -116,7 +116,7 @@ BOOKKEEPING = re.compile(
     re.I,
 )
 
-EVALUATION = re.compile(r"^(?:eval|val|validation|test|val-core|val-aux)[/_](.+)$", re.I)
+EVALUATION = re.compile(r"^(?:eval|dev|val|validation|test|val-core|val-aux)[/_](.+)$", re.I)
 
 # Keys that only another kind of training logs, and what that kind is called.
 OTHER_KINDS = (
