@@ -19,9 +19,10 @@ def test_qwen_has_the_reference_s_values():
     expected = {
         "max_steps": 100, "per_device_train_batch_size": 8, "num_generations": 8, "gradient_accumulation_steps": 4,
         "num_iterations": 1, "max_completion_length": 192, "learning_rate": 3e-6, "bf16": True, "beta": 0.02,
-        "entropy_coef": 0.01, "reward_weights": [1.0, 1.0, 0.5], "optim": "adamw_torch", "gradient_checkpointing": True,
-        "torch_empty_cache_steps": 1, "dataloader_pin_memory": False, "logging_steps": 1, "seed": 42, "report_to": "none",
-        "save_steps": 10,
+        "entropy_coef": 0.01, "reward_weights": [1.0, 1.0, 0.5], "optim": "adamw_torch",
+        "gradient_checkpointing": True,
+        "torch_empty_cache_steps": 1, "dataloader_pin_memory": False, "logging_steps": 1, "seed": 42,
+        "report_to": "none", "save_steps": 10,
     }  # fmt: skip
     assert dict(config.train) == expected
     assert (config.precision.body, config.precision.norms) == ("bfloat16", "float32")

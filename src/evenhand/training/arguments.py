@@ -62,6 +62,7 @@ def resolve(drafted: Draft) -> RunConfig:
         "save_strategy": "steps",
         "logging_steps": 1,
         "report_to": "none",
+        "ddp_find_unused_parameters": False,  # every parameter is used; searching for others costs a pass
         "dataloader_pin_memory": usable_device(config.device).type == "cuda",  # useless elsewhere, and warned about
     }
     config = config.model_copy(update={"train": {**planned, **train}})
