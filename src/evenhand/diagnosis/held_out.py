@@ -28,6 +28,7 @@ class Fall:
     z: float
     lost: float  # share of what had been gained, 1 where it had only fallen
     reward_rises: bool
+    clear: bool  # beyond noise by itself; else only together with a rising reward
 
 
 def goal_series(history: History) -> tuple[str, Series] | None:
@@ -90,6 +91,7 @@ def fallen(history: History) -> Fall | None:
         z=z,
         lost=(peak - last) / gained if gained > 0 else 1.0,
         reward_rises=reward is not None and reward.rises,
+        clear=z < -FALL_Z,
     )
 
 
@@ -103,7 +105,7 @@ def trend_z(series: Series) -> float | None:
     for stretch in (after, series):
         trend = trend_of(stretch)
         if trend is not None and trend.falls:
-            return min(trend.z, -FALL_Z)
+            return min(trend.z, -FALL_Z - 1e-6)
     if FEWEST_EVALUATIONS <= len(after) < FEWEST_ROWS and bool((np.diff(after.values) < 0).all()):
         return -FALL_Z
     return None

@@ -15,6 +15,8 @@ UNIFORM = 0.999
 DEAD_GRADIENT = 0.01
 # Where the log holds no row with a live gradient to compare with.
 DEAD_GRADIENT_ALONE = 1e-3
+# Share of dead rows from which a stretch is dead. Small models that collapsed for good showed 3 to 15 % live rows.
+DEAD_SHARE = 0.8
 # The last level of a reward from which it counts as at its top: 5 % of the way from the lowest level seen to the top.
 NEAR_TOP = 0.05
 
@@ -74,13 +76,21 @@ def dead_rows(history: History) -> Series:
 
 
 def dead_since(dead: Series) -> float | None:
-    """First step of the dead stretch at the end of a run: at least 95 % of its rows are dead, the last included."""
-    if not len(dead) or dead.values[-1] < 1:
+    """First step of the dead stretch at the end of a run: at least 80 % of its rows and of its end are dead.
+
+    A collapsed policy still samples something else now and then, and one such completion makes a row alive.
+    """
+    end = dead.tail(min(10, max(2, len(dead) // 2)))
+    if not len(dead) or float(end.values.mean()) < DEAD_SHARE:
         return None
-    counts = np.arange(1, len(dead) + 1)
-    share = np.cumsum(dead.values[::-1]) / counts  # of the last k rows, k = 1 … rows
-    begins = np.flatnonzero((share >= 0.95) & (dead.values[::-1] > 0))
-    return float(dead.steps[len(dead) - 1 - begins[-1]])
+    return stretch_onset(dead, DEAD_SHARE)
+
+
+def stretch_onset(flags: Series, share: float = 0.9) -> float:
+    """First step of the longest stretch that reaches to the end and in which at least ``share`` of the rows hold."""
+    means = np.cumsum(flags.values[::-1]) / np.arange(1, len(flags) + 1)  # of the last k rows, k = 1 … rows
+    begins = np.flatnonzero((means >= share) & (flags.values[::-1] > 0))
+    return float(flags.steps[len(flags) - 1 - begins[-1]]) if len(begins) else float(flags.steps[-1])
 
 
 def alive(history: History, rows: int = 10) -> bool:
@@ -103,8 +113,13 @@ def at_top(series: Series) -> bool:
     if not len(clean):
         return False
     last = float(recent(clean).values.mean())
-    highest, lowest = float(clean.values.max()), float(clean.values.min())
-    return last >= highest - max(NEAR_TOP * (highest - lowest), NEAR_TOP * abs(highest))
+    highest = float(clean.values.max())
+    return last >= highest - NEAR_TOP * max(usual_range(clean), abs(highest))
+
+
+def usual_range(series: Series) -> float:
+    """From the lower quartile to the highest value: one outlier of a penalty does not stretch it."""
+    return float(series.values.max() - np.quantile(series.values, 0.25)) if len(series) else 0.0
 
 
 def goal_part(history: History) -> RewardPart | None:

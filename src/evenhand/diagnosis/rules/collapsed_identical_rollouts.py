@@ -90,7 +90,8 @@ class CollapsedIdenticalRollouts(Rule):
             return False
         # One imagined dead row in two; an averaged row stands for all its steps.
         share = (float(earlier.values.sum()) + 1) / (len(earlier) + 2)
-        return len(late) * interval * math.log(share) <= math.log(LUCK) or (not len(earlier) and len(late) >= 5)
+        luck = float(late.values.sum()) * interval * math.log(share)
+        return luck <= math.log(LUCK) or (not len(earlier) and len(late) >= 5)
 
     def sick(self) -> History:
         """The reference collapse, as logged every ten steps."""

@@ -4,16 +4,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from evenhand.diagnosis.history import History, history_of
+from evenhand.diagnosis.history import History, Series, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
 from evenhand.diagnosis.rules.solved import success_level
-from evenhand.diagnosis.signals import UNIFORM, listed, uniform_share
+from evenhand.diagnosis.signals import UNIFORM, listed, stretch_onset, uniform_share
 from evenhand.diagnosis.statistics import level_window
 from evenhand.records import Severity
 
 # Mean share of uniform groups. A reward of 0 or 1 that is right in 2 % of completions leaves 85 % of groups of eight
 # uniform: hard, but something is learned. At 0.9 less than one prompt in ten teaches anything.
 UNIFORM_GROUPS = 0.9
+# Where groups had spread before, a collapse or success explains it within ten rows; only what lasts longer is this.
+FEWEST_ROWS_AFTER_SPREAD = 15
 
 
 class GroupsUniform(Rule):
@@ -50,11 +52,10 @@ class GroupsUniform(Rule):
         tail = share.tail(level_window(len(share)))
         level = float(tail.values.mean())
         onset = self.onset(history)
-        if (
-            level < UNIFORM_GROUPS
-            or success_level(history, onset) is not None
-            or not self.prompts_differ(history, onset)
-        ):
+        rows = len(share.since(onset))
+        if level < UNIFORM_GROUPS or (rows < len(share) and rows < FEWEST_ROWS_AFTER_SPREAD):
+            return None
+        if success_level(history, onset) is not None or not self.prompts_differ(history, onset):
             return None
         constant = [part.name for part in history.parts() if len(part.std) and not np.any(part.std.values > 1e-9)]
         total = len(history.parts())
@@ -70,10 +71,7 @@ class GroupsUniform(Rule):
     def onset(self, history: History) -> float:
         """First step of the stretch at the end in which uniform groups are the rule."""
         share = uniform_share(history).finite
-        counts = np.arange(1, len(share) + 1)
-        means = np.cumsum(share.values[::-1]) / counts
-        begins = np.flatnonzero((means >= UNIFORM_GROUPS) & (share.values[::-1] >= UNIFORM_GROUPS))
-        return float(share.steps[len(share) - 1 - begins[-1]]) if len(begins) else float(share.steps[-1])
+        return stretch_onset(Series(share.steps, (share.values >= UNIFORM_GROUPS).astype(float)))
 
     def prompts_differ(self, history: History, onset: float) -> bool:
         """Whether rows in which every group is uniform differ in reward, inside a row or from row to row.

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from evenhand.diagnosis.held_out import fallen
-from evenhand.diagnosis.history import History, history_of
+from evenhand.diagnosis.history import History, Series, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
 from evenhand.diagnosis.statistics import DROP_Z, Drop, drop_of, trend_of
 from evenhand.records import Severity
@@ -16,7 +16,7 @@ FALLEN = 0.25
 
 
 class PeakThenCollapse(Rule):
-    """The reward, or a held-out score, rose and has since lost half of what it had gained.
+    """The reward, or a held-out score, has lost half of what it had gained, or a quarter of where it began.
 
     ## Why it matters
 
@@ -40,11 +40,11 @@ class PeakThenCollapse(Rule):
     def judge(self, history: History) -> Verdict:
         """A drop of six standard errors from the best smoothed level that takes half of the gain; or a held-out one."""
         reward = history.get("reward").finite
-        drop = drop_of(reward)
+        drop = collapse_of(reward)
         fall = fallen(history)
-        if drop is None and fall is None:
+        if drop_of(reward) is None and fall is None:
             return self.unknown(f"{len(reward)} rows with a reward; a peak and a fall need at least 15")
-        if drop is not None and self.deep(drop) and drop.z >= DROP_Z:
+        if drop is not None:
             keep = best_checkpoint(history, drop.peak_step)
             return self.finding(
                 f"The reward fell from {drop.peak:.3g} at step {drop.peak_step:.0f} to {drop.last:.3g}, beyond noise: "
@@ -56,7 +56,7 @@ class PeakThenCollapse(Rule):
                 },
                 remedy="Stop, keep that checkpoint, lower the learning rate or raise beta.",
             )  # fmt: skip
-        if fall is not None and not fall.reward_rises and fall.lost >= LOST:
+        if fall is not None and fall.clear and not fall.reward_rises and fall.lost >= LOST:
             keep = best_checkpoint(history, fall.peak_step)
             return self.finding(
                 f"The held-out {fall.metric} fell from {fall.peak:.3g} at step {fall.peak_step:.0f} to {fall.last:.3g}"
@@ -66,11 +66,6 @@ class PeakThenCollapse(Rule):
                 remedy="Stop, keep that checkpoint, lower the learning rate or raise beta.",
             )
         return None
-
-    def deep(self, drop: Drop) -> bool:
-        """Whether half of the gain and a quarter of the level are gone, so that it is more than a swing."""
-        gain, fall = drop.peak - drop.floor, drop.peak - drop.last
-        return gain > 0 and fall >= LOST * gain and fall >= FALLEN * max(abs(drop.peak), abs(drop.last), gain)
 
     def rising(self, history: History, name: str) -> bool | None:
         """Whether a key rises beyond noise; None where that cannot be judged."""
@@ -82,6 +77,16 @@ class PeakThenCollapse(Rule):
         climb = [0.4 + 0.03 * step + 0.04 * (-1) ** step for step in range(30)]
         fall = [1.2, 0.9, 0.6, 0.4, 0.2] + [0.05, 0.0] * 4
         return history_of({"reward": climb + fall, "grad_norm": [0.4] * 43}, interval=10, checkpoints=(100, 200, 300))
+
+
+def collapse_of(reward: Series) -> Drop | None:
+    """The fall of a reward where it is beyond noise, and half of the gain and a quarter of the level are gone."""
+    drop = drop_of(reward)
+    if drop is None or drop.z < DROP_Z:
+        return None
+    gain, fall = drop.peak - drop.floor, drop.peak - drop.last
+    deep = fall >= LOST * gain and fall >= FALLEN * max(abs(drop.peak), abs(drop.last), gain)
+    return drop if deep else None
 
 
 def best_checkpoint(history: History, peak_step: float) -> int | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenhand.diagnosis.history import History, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
-from evenhand.diagnosis.signals import at_top, dead_since, goal_part, starts_at_the_start, uniform_share
+from evenhand.diagnosis.signals import at_top, dead_since, goal_part, starts_at_the_start, uniform_share, usual_range
 from evenhand.diagnosis.statistics import level_window
 from evenhand.records import Severity
 
@@ -30,7 +30,7 @@ def success_level(history: History, onset: float) -> float | None:
         return None
     level = float(late.values.mean())
     best = history.setting("reward_max") or float(reward.values.max())
-    span = max(best - float(reward.values.min()), 1e-12)
+    span = max(best - float(reward.values.max()) + usual_range(reward), 1e-12)
     even = float(late.values.std()) <= max(0.05 * span, 0.02 * abs(best))
     paid = level >= best - (1 - OF_MAXIMUM) * max(span, abs(best)) and (level > 0 or level > best - 0.8 * span)
     goal = goal_part(history)

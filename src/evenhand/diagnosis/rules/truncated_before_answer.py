@@ -6,7 +6,8 @@ import numpy as np
 
 from evenhand.diagnosis.history import NOTHING, History, Series, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
-from evenhand.diagnosis.signals import goal_part, recent, uniform_share
+from evenhand.diagnosis.rules.peak_then_collapse import collapse_of
+from evenhand.diagnosis.signals import goal_part, recent, stretch_onset, uniform_share
 from evenhand.records import Severity
 
 # Share of completions that hit the limit. 0.9 leaves room for the few short ones of a batch; public reports of the
@@ -20,10 +21,7 @@ def all_clipped(history: History) -> Series:
     """1.0 on rows where completions are cut off before they end, else 0.0."""
     clipped = history.get("completions/clipped_ratio")
     if len(clipped):
-        ended = history.get("completions/mean_terminated_length")
         cut = clipped.values >= CLIPPED
-        if len(ended) and np.array_equal(ended.steps, clipped.steps):
-            cut &= ~(ended.values > 0) | (clipped.values >= 0.97)
         return Series(clipped.steps, cut.astype(float))
     steps, (low, high) = history.aligned("completions/min_length", "completions/max_length")
     if len(steps) < 3 or len(np.unique(high)) > 1:
@@ -61,33 +59,40 @@ class TruncatedBeforeAnswer(Rule):
     )  # fmt: skip
 
     def judge(self, history: History) -> Verdict:
-        """Holds from the first of the last rows without interruption; a warning where answers are read all the same."""
+        """Holds from the first of the last rows, nine in ten of which are cut; a warning where answers are read."""
         cut = all_clipped(history)
         if not len(cut):
             return self.unknown("neither completions/clipped_ratio nor the shortest and longest length was logged")
         if float(recent(cut).values.mean()) < 0.8 or (len(cut) < 2 and history.rows > 1):
             return None
-        whole = np.flatnonzero(cut.values < 1)
-        onset = cut.steps[min(int(whole[-1]) + 1, len(cut) - 1)] if len(whole) else cut.steps[0]
+        onset = stretch_onset(cut)
+        came_later = len(cut.before(onset)) >= 3
+        if came_later and collapse_of(history.get("reward")) is not None:
+            return None  # what ends the run is the fall; that completions no longer end is a part of it
+        return self.report(history, cut, onset, came_later)
+
+    def report(self, history: History, cut: Series, onset: float, came_later: bool) -> Verdict:
+        """The finding: what the limit is, and whether the limit or the policy is to blame."""
         longest = history.get("completions/max_length").finite
         limit = history.setting("max_completion_length") or (float(longest.values.max()) if len(longest) else None)
         read = self.answers_are_read(history)
-        reward = recent(history.get("reward"))
+        ratio, reward = recent(history.get("completions/clipped_ratio")), recent(history.get("reward"))
         evidence = {
-            "clipped_ratio": recent(history.get("completions/clipped_ratio")).values.mean()
-            if len(history.get("completions/clipped_ratio"))
-            else 1.0,
+            "clipped_ratio": float(ratio.values.mean()) if len(ratio) else 1.0,
             "limit": limit,
-            "reward": reward.values.mean() if len(reward) else None,
+            "reward": float(reward.values.mean()) if len(reward) else None,
             "rows": len(cut.since(onset)),
         }
         tail = "yet answers are read, so it costs time more than signal." if read else "so no answer is ever read."
+        remedy = "Measure free-running lengths and set max_completion_length near their 95th percentile."
+        if came_later:
+            remedy = "Completions used to end: lower the learning rate before raising max_completion_length."
         return self.finding(
             f"Nearly every completion runs into the limit{f' of {limit:.0f} tokens' if limit else ''} since step "
             f"{onset:.0f} and none ends by itself, {tail}",
             step=onset,
             evidence=evidence,
-            remedy="Measure free-running lengths and set max_completion_length near their 95th percentile.",
+            remedy=remedy,
             severity="warn" if read else "stop",
         )
 
