@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_POINTS = 250  # a chart is about 600 pixels wide; more points cost space and show nothing
+MOST_POINTS = 250  # a chart is about 500 pixels wide; more points cost space and show nothing
+MOST_POINTS_OF_ALL = 500  # with many runs on one chart, each needs to be calmer to be told apart
+FEWEST_POINTS = 40
 SIGNIFICANT_DIGITS = 4
 
 Columns = Mapping[str, Sequence[Any]]  # equally long, by name
@@ -81,6 +83,11 @@ class Thinned:
     def is_mean(self) -> bool:
         """Whether a point stands for several steps."""
         return any(low != high for low, high in zip(self.low, self.high, strict=True))
+
+
+def points_for(runs: int) -> int:
+    """How many points each of so many runs on one chart may have."""
+    return min(MOST_POINTS, max(FEWEST_POINTS, MOST_POINTS_OF_ALL // runs))
 
 
 def thinned(steps: Sequence[int], values: Sequence[float], most: int = MOST_POINTS) -> Thinned:

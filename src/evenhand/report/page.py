@@ -76,6 +76,7 @@ def build(folders: Sequence[RunFolder]) -> str:
         summary=summary,
         overview=summary.overview(runs),
         findings=[(run, i, finding) for run in runs for i, finding in enumerate(run.findings, start=1)],
+        unknown=[(run.name, one) for run in runs for one in run.unknown],
         gaps=[(run.name, gap) for run in runs for gap in run.gaps] + [("completions", gap) for gap in packed.gaps],
         several_tasks=len(groups) > 1,
         style=Markup(asset("page.css")),

@@ -124,12 +124,13 @@ def side_by_side(runs: Sequence[RunView]) -> Table | None:
         evaluation = run.shown_evaluation
         difference = paired_or_none(first, evaluation, metric) if evaluation else None
         if difference is None:
-            rows.append([run.name, "not scored on the same problems", "", ""])
+            rows.append([run.name, "not scored on the same problems", "", "", ""])
         else:
             verdict = "beyond noise" if difference.beyond_noise else "within noise"
-            rows.append([run.name, difference_text(difference), f"{difference.p:.2g}", verdict])
+            limits = interval_text(difference.interval, signed)
+            rows.append([run.name, signed(difference.value), limits, f"{difference.p:.2g}", verdict])
     note = "One run an arm cannot tell a setting from a seed: for that, train every setting with several seeds."
-    return Table(f"{metric} beside {runs[0].name}", ("run", "difference", "p", ""), rows, note)
+    return Table(f"{metric} beside {runs[0].name}", ("run", "difference", "95 % interval", "p", ""), rows, note)
 
 
 def differing_settings(runs: Sequence[RunView]) -> dict[int, dict[str, Any]]:
@@ -225,7 +226,7 @@ def percent(value: Any) -> str:
 
 def signed(value: Any) -> str:
     """``+12.0 points``, a difference of two shares."""
-    return f"{100 * value:+.1f} points" if isinstance(value, int | float) else UNKNOWN
+    return f"{100 * value:+.1f} points".replace("-", "−") if isinstance(value, int | float) else UNKNOWN
 
 
 def rate(evaluation: Evaluation, metric: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenhand.report.drawing import Drawing, Plot, series_marks, thinned
+from evenhand.report.drawing import Drawing, Plot, points_for, series_marks, thinned
 from evenhand.report.figures.figure import Figure
 from evenhand.report.reading import RunView
 
@@ -14,12 +14,15 @@ def draw(runs: Sequence[RunView]) -> Drawing:
     """The weighted total first, then each part unweighted."""
     keys = dict.fromkeys(key for run in runs for row in run.metrics for key in row.values)
     parts = [key for key in keys if key.startswith(PREFIX) and key.endswith(SUFFIX)]
-    plots = []
+    plots, most = [], points_for(len(runs))
     for key in [TOTAL, *parts]:
         title = key.removeprefix(PREFIX).removesuffix(SUFFIX) if key != TOTAL else "weighted total"
         found = [(run, *run.series(key)) for run in runs]
         marks = [
-            m for run, steps, values in found if steps for m in series_marks(run.index, title, thinned(steps, values))
+            m
+            for run, steps, values in found
+            if steps
+            for m in series_marks(run.index, title, thinned(steps, values, most))
         ]
         if marks:
             plots.append(Plot(title, marks, {"x": {"label": "step"}, "y": {"label": None, "grid": True, "nice": True}}))

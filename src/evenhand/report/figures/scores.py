@@ -7,6 +7,7 @@ from evenhand.report.figures.figure import Figure
 from evenhand.report.reading import RunView
 
 PERCENT = {"domain": [0, 1], "tickFormat": ".0%", "label": None, "grid": True}
+MOST_LARGE_POINTS = 30
 LEAST_FOR_BAND = 2  # a band needs two points; a single evaluation shows its interval as a bar
 
 
@@ -39,7 +40,8 @@ def run_marks(run: RunView, metric: str) -> list[Mark]:
         marks = [Mark("ruleX", columns, {**ends, "strokeOpacity": 0.5}, run.index)]
     place = {"x": "step", "y": metric}
     marks.append(Mark("lineY", columns, place, run.index))
-    marks.append(Mark("dot", columns, place, run.index, tip=("step", metric, "low", "high")))
+    size = {"r": 3 if len(scored) <= MOST_LARGE_POINTS else 1.5}
+    marks.append(Mark("dot", columns, {**place, **size}, run.index, tip=("step", metric, "low", "high")))
     kept = [i for i, evaluation in enumerate(scored) if evaluation.step == run.chosen_step]
     if kept:
         ring: Columns = {name: [values[kept[0]]] for name, values in columns.items()}

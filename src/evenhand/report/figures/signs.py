@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenhand.report.drawing import Columns, Drawing, Mark, Plot, series_marks, thinned
+from evenhand.report.drawing import Columns, Drawing, Mark, Plot, points_for, series_marks, thinned
 from evenhand.report.figures.figure import Figure
 from evenhand.report.reading import RunView
 
@@ -15,12 +15,15 @@ SIGNS = {
 
 def draw(runs: Sequence[RunView]) -> Drawing:
     """One plot per sign; a finding is a dashed line at the step where it begins."""
-    plots, gaps = [], []
+    plots, gaps, most = [], [], points_for(len(runs))
     findings = [mark for run in runs for mark in finding_marks(run)]
     for key, title in SIGNS.items():
         found = [(run, *run.series(key)) for run in runs]
         marks = [
-            m for run, steps, values in found if steps for m in series_marks(run.index, title, thinned(steps, values))
+            m
+            for run, steps, values in found
+            if steps
+            for m in series_marks(run.index, title, thinned(steps, values, most))
         ]
         if not marks:
             gaps.append(f"{title} was not logged.")
