@@ -1,4 +1,4 @@
-"""A step on the prefix tree is TRL's step: same gradient, same metrics; what the tree does not know takes TRL's path."""
+"""A step on the prefix tree is TRL's step in gradient and metrics; what the tree does not know takes TRL's path."""
 
 import copy
 import inspect
@@ -7,13 +7,13 @@ import logging
 import pytest
 import torch
 from datasets import Dataset
-from models_for_tests import save_random_qwen3
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from evenhand.prefixtree import memory
 from evenhand.training.trainer import PrefixTreeTrainer, with_merged_micro_batches
+from models_for_tests import save_random_qwen3
 
 # Differ between two runs of the same computation, or between paths by design.
 TIMES = {"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "train_loss"}
@@ -190,18 +190,23 @@ def test_an_adapter_is_trained_on_the_tree_and_the_reference_is_the_model_withou
     assert all("lora" in name for name in tree[1][0])
 
 
-def test_in_bf16_the_tree_is_as_near_to_fp32_as_trls_own_path(tmp_path, model):
-    exact = train(FixedStock, model, tmp_path / "exact")[1][0]
-    plain = train(FixedStock, model, tmp_path / "plain", dtype="bfloat16")[1][0]
-    tree = train(FixedTree, model, tmp_path / "tree", {"merge_micro_batches": False}, dtype="bfloat16")[1][0]
-    assert relative_error(exact, tree) < 1.2 * relative_error(exact, plain)
+def test_in_bf16_the_tree_is_as_near_to_fp32_as_trls_own_path(tmp_path):
+    plain_error, tree_error = 0.0, 0.0
+    for seed in range(4):  # one model's ratio of rounding errors varies by a quarter
+        model = save_random_qwen3(tmp_path / f"model-{seed}", seed=seed)
+        exact = train(FixedStock, model, tmp_path)[1][0]
+        plain = train(FixedStock, model, tmp_path, dtype="bfloat16")[1][0]
+        tree = train(FixedTree, model, tmp_path, {"merge_micro_batches": False}, dtype="bfloat16")[1][0]
+        plain_error += relative_error(exact, plain)
+        tree_error += relative_error(exact, tree)
+    assert tree_error < 1.2 * plain_error
 
 
 def test_rollouts_repeat_with_the_seed_and_fill_whole_batches(tmp_path, model):
     rows = [train(PrefixTreeTrainer, model, tmp_path / str(i), max_steps=2, learning_rate=1e-2)[2] for i in range(2)]
     assert rows[0] == rows[1]
     trainer, _, _ = train(PrefixTreeTrainer, model, tmp_path / "once")
-    assert 0 < trainer.tokens_computed["rollout"]
+    assert trainer.tokens_computed["rollout"] > 0
 
 
 @pytest.mark.parametrize(

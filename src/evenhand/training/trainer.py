@@ -80,7 +80,7 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
             self._step, self._buffered_inputs = saved["step"], saved["inputs"]
 
 
-class PrefixTreeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are not followed
+class PrefixTreeTrainer(ResumableTrainer):
     """``GRPOTrainer`` that computes every distinct token of a step once: in the rollout, in scoring and in the update.
 
     Departures from TRL: the micro-batches of an accumulation window are one (the global batch stays what it was), so
@@ -227,7 +227,7 @@ class PrefixTreeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are n
         if id(base) not in self._judged:
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
                 reason: str | None = "its weights are spread over processes"
-            elif self.use_liger_kernel:
+            elif self.args.use_liger_kernel:
                 reason = "Liger kernels compute it"
             else:
                 reason = refusal(model) or differs(model)
