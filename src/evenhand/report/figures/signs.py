@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from evenhand.report.drawing import Columns, Drawing, Mark, Plot, points_for, series_marks, thinned
+from evenhand.report.drawing import Columns, Drawing, Mark, Plot
 from evenhand.report.figures.figure import Figure
+from evenhand.report.figures.series import logged_series
 from evenhand.report.reading import RunView
 
 SIGNS = {
@@ -15,16 +16,10 @@ SIGNS = {
 
 def draw(runs: Sequence[RunView]) -> Drawing:
     """One plot per sign; a finding is a dashed line at the step where it begins."""
-    plots, gaps, most = [], [], points_for(len(runs))
+    plots, gaps = [], []
     findings = [mark for run in runs for mark in finding_marks(run)]
     for key, title in SIGNS.items():
-        found = [(run, *run.series(key)) for run in runs]
-        marks = [
-            m
-            for run, steps, values in found
-            if steps
-            for m in series_marks(run.index, title, thinned(steps, values, most))
-        ]
+        marks = logged_series(runs, key, title)
         if not marks:
             gaps.append(f"{title} was not logged.")
             continue
