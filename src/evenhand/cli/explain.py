@@ -1,0 +1,60 @@
+"""``evenhand explain``."""
+
+from typing import Annotated
+
+import typer
+
+from evenhand.cli import options
+from evenhand.cli.output import print_json, stdout, table
+
+# Negative rewards look like options; the command takes what it does not know as a number.
+CONTEXT_SETTINGS = {"ignore_unknown_options": True}
+
+
+def explain(
+    rewards: Annotated[list[str], typer.Argument(metavar="R R R …", help="Rewards of one group.", show_default=False)],
+    scale_rewards: Annotated[
+        str, typer.Option("--scale-rewards", help="group, batch or none, as in GRPOConfig.")
+    ] = "group",
+    loss_type: Annotated[str, typer.Option("--loss-type", help="As in GRPOConfig.")] = "dapo",
+    epsilon: Annotated[float, typer.Option("--epsilon", min=0.0, help="Clip range of the ratio.")] = 0.2,
+    beta: Annotated[float, typer.Option("--beta", min=0.0, help="Weight of the KL term.")] = 0.0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Mean, deviation and advantage of each reward in a group, and what an outlier does to it."""
+    from evenhand.errors import ConfigurationError  # noqa: PLC0415 - keeps --help quick
+    from evenhand.preflight.explanation import LossOptions, bar, explain_group  # noqa: PLC0415
+    from evenhand.rewards import ScaleRewards  # noqa: PLC0415
+
+    scales: dict[str, ScaleRewards] = {"group": "group", "batch": "batch", "none": "none"}
+    if scale_rewards not in scales:
+        raise ConfigurationError(f"There is no scaling '{scale_rewards}'.", "Use group, batch or none.")
+    chosen = LossOptions(scales[scale_rewards], loss_type, epsilon, beta)
+    explained = explain_group([as_number(text) for text in rewards], chosen)
+    if as_json:
+        print_json(explained.to_json())
+        return
+    largest = max(abs(member.advantage) for member in explained.members)
+    rows = [
+        (f"{member.reward:g}", f"{member.advantage:+.5f}", bar(member.advantage, largest), member.push)
+        for member in explained.members
+    ]
+    title = f"mean {explained.mean:g}, deviation {explained.deviation:g}"
+    stdout().print(table(title, ("reward", "advantage", "down  |  up", "push on every token"), rows))
+    for sentence in explained.sentences:
+        stdout().print(f"- {sentence}", markup=False)
+
+
+def as_number(text: str) -> float:
+    """A finite reward. Raises ConfigurationError for anything else."""
+    from math import isfinite  # noqa: PLC0415
+
+    from evenhand.errors import ConfigurationError  # noqa: PLC0415
+
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise ConfigurationError(f"'{text}' is no number.", "Write: evenhand explain 2.5 1.0 -1") from error
+    if not isfinite(value):
+        raise ConfigurationError(f"'{text}' is no finite number.", "TRL's advantages would all be NaN.")
+    return value
