@@ -11,6 +11,8 @@ from evenhand.records import Evaluation
 # z from which a held-out fall is called. The peak is the best of many evaluations, so that noise alone reaches 2 to
 # 2.5; at 4 one run of 20 evaluations in 500 is accused. The reference's run (36 of 50, then 32) reaches 1.
 FALL_Z = 4.0
+# Evaluations that must lie below the peak: a small model that learned for good fell from 96 % to 58 % at one of them.
+LASTING = 2
 # Evaluations without a known number of problems: fewer than these have no measurable noise.
 FEWEST_EVALUATIONS = 5
 GOALS = ("answer_accuracy", "accuracy", "acc", "exact_match", "fully_correct", "score", "reward")
@@ -72,10 +74,13 @@ def fallen(history: History) -> Fall | None:
     metric, series = found
     top = int(np.argmax(series.values))
     last, peak = float(series.values[-1]), float(series.values[top])
-    z = difference_z(history, metric, float(series.steps[top]), float(series.steps[-1]))
-    if z is None:
-        z = trend_z(series)
-    if z is None or z > -FALL_Z or top == len(series) - 1:
+    if top >= len(series) - LASTING:
+        return None
+    peak_step = float(series.steps[top])
+    falls = [difference_z(history, metric, peak_step, float(step)) for step in series.steps[-LASTING:]]
+    known = [fall for fall in falls if fall is not None]
+    z = max(known) if len(known) == LASTING else trend_z(series)
+    if z is None or z > -FALL_Z:
         return None
     after = np.flatnonzero(series.values[top:] >= (peak + last) / 2)
     onset = series.steps[min(top + int(after[-1]) + 1, len(series) - 1)]
@@ -85,7 +90,7 @@ def fallen(history: History) -> Fall | None:
     return Fall(
         metric=metric,
         peak=peak,
-        peak_step=float(series.steps[top]),
+        peak_step=peak_step,
         last=last,
         onset=float(onset),
         z=z,

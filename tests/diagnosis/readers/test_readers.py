@@ -299,9 +299,12 @@ def test_no_ruin_of_a_log_raises_anything_but_a_log_error(text):
         diagnose(read_text(text, "x"))
 
 
-KEYS = st.sampled_from(
-    ["reward", "reward_std", "loss", "kl", "grad_norm", "entropy", "frac_reward_zero_std", "epoch", "rewards/acc/mean", "rewards/format/mean", "completions/clipped_ratio", "eval_accuracy"]
-)
+# fmt: off
+KEYS = st.sampled_from([
+    "reward", "reward_std", "loss", "kl", "grad_norm", "entropy", "frac_reward_zero_std", "epoch", "rewards/acc/mean",
+    "rewards/format/mean", "completions/clipped_ratio", "eval_accuracy",
+])
+# fmt: on
 VALUES = st.one_of(st.floats(), st.none(), st.integers(), st.text(max_size=3), st.booleans(), st.just([1]), st.just({}))
 
 

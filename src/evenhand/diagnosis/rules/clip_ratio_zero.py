@@ -9,6 +9,7 @@ from evenhand.diagnosis.rule import Rule, Verdict
 from evenhand.records import Severity
 
 CLIP_KEYS = ("clip_ratio/region_mean", "clip_ratio/high_mean", "clip_ratio/low_mean")
+FEWEST_ROWS = 3  # one row may be anything
 
 
 def updates_per_generation(history: History) -> float | None:
@@ -43,9 +44,9 @@ class ClipRatioZero(Rule):
 
     def judge(self, history: History) -> Verdict:
         """All logged clip ratios are exactly zero and the run is, as far as known, on-policy."""
-        logged = [history.get(key).finite for key in CLIP_KEYS if len(history.get(key))]
+        logged = [history.get(key).finite for key in CLIP_KEYS if len(history.get(key)) >= FEWEST_ROWS]
         if not logged:
-            return self.unknown("no clip_ratio was logged")
+            return self.unknown(f"no clip_ratio was logged on {FEWEST_ROWS} rows")
         updates = updates_per_generation(history)
         if any(np.any(series.values != 0) for series in logged) or (updates is not None and updates > 1):
             return None

@@ -12,6 +12,7 @@ from evenhand.records import Severity
 # "About zero": below what people report as alarming (0.0 to 0.0001) and above what the entropy term of the reference
 # configuration adds (0.01 x 0.6).
 ABOUT_ZERO = 0.01
+FEWEST_ROWS = 3  # one row may be anything
 
 
 class LossZeroIsNormal(Rule):
@@ -39,8 +40,8 @@ class LossZeroIsNormal(Rule):
     def judge(self, history: History) -> Verdict:
         """Loss about zero on nearly all rows, gradient and spread alive at the end."""
         loss = history.get("loss").finite
-        if not len(loss):
-            return self.unknown("loss was not logged")
+        if len(loss) < FEWEST_ROWS:
+            return self.unknown(f"{len(loss)} rows with a loss, {FEWEST_ROWS} are needed")
         spread = history.get("reward_std").finite
         if float(np.median(np.abs(loss.values))) > ABOUT_ZERO or not alive(history):
             return None

@@ -9,6 +9,7 @@ from evenhand.records import Severity
 
 # Mean token entropy that makes people worry. The reference's healthy run ended at 0.024, most tokens being copied.
 WORRYING = 0.1
+FEWEST_ROWS = 3  # one row may be anything
 
 
 class LowEntropyIsNormal(Rule):
@@ -36,8 +37,8 @@ class LowEntropyIsNormal(Rule):
         """Low at the end, alive at the end."""
         entropy = recent(history.get("entropy"))
         share = recent(uniform_share(history))
-        if not len(entropy):
-            return self.unknown("entropy was not logged")
+        if len(entropy) < FEWEST_ROWS:
+            return self.unknown(f"{len(entropy)} rows with entropy, {FEWEST_ROWS} are needed")
         level = float(entropy.values.mean())
         if level >= WORRYING or not alive(history) or not len(share) or float(share.values.mean()) > 0.5:
             return None

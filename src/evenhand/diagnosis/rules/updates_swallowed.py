@@ -86,6 +86,8 @@ class UpdatesSwallowed(Rule):
     def evaluations_agree(self, history: History) -> tuple[str, float, dict[str, float]] | None:
         """Every answer of every greedy evaluation the same."""
         done = history.evaluations
+        if np.any(history.get("kl").finite.values > 0):  # they move, if slowly
+            return None
         if len(done) < FEWEST_EVALUATIONS or done[-1].step - done[0].step < FEWEST_STEPS or not done[0].predicted:
             return None
         same = all(one.predicted == done[0].predicted and one.outcomes == done[0].outcomes for one in done)
