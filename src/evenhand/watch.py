@@ -79,8 +79,7 @@ def state_of(folder: RunFolder, status: dict[str, Any]) -> str:
     if here and isinstance(process, int) and not alive(process):
         return f"killed (its process {process} is gone)"
     age = time.time() - newest(folder.path)
-    return f"{said}, silent for {timedelta(seconds=int(age))}" if age > SIDE_BY_SIDE = 150  # columns from which curves and evaluation stand beside each other
-SECONDS_WITHOUT_A_SIGN else said
+    return f"{said}, silent for {timedelta(seconds=int(age))}" if age > SECONDS_WITHOUT_A_SIGN else said
 
 
 def alive(process: int) -> bool:
