@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from evenhand.intervals import rate_interval
+from evenhand.prefixtree import differs, generate_greedy, refusal
 from evenhand.records import Evaluation, Problem, Score
 from evenhand.tasks import Task
 
@@ -88,8 +89,28 @@ def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> li
 def decode(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, problems: Sequence[Problem], decoding: Decoding
 ) -> list[str]:
-    """Greedy texts of one batch through ``generate``, prompts padded on the left."""
+    """Greedy texts of one batch: on the prefix tree where the model allows it, else through ``generate``."""
     prompts = [prompt_token_ids(tokenizer, problem) for problem in problems]
+    if decoding.prefix_tree and takes_tree(model):
+        completions = generate_greedy(model, prompts, decoding.max_completion_length, [tokenizer.eos_token_id])
+    else:
+        completions = generate_plainly(model, tokenizer, prompts, decoding.max_completion_length)
+    return list(tokenizer.batch_decode(completions, skip_special_tokens=True))
+
+
+def takes_tree(model: PreTrainedModel) -> bool:
+    """Whether the prefix tree gives this model's logits; found out once for each model."""
+    answer: bool | None = getattr(model, "_evenhand_takes_tree", None)
+    if answer is None:
+        answer = refusal(model) is None and differs(model) is None
+        model._evenhand_takes_tree = answer  # type: ignore[assignment]
+    return answer
+
+
+def generate_plainly(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: list[list[int]], max_completion_length: int
+) -> Any:
+    """Token ids after each prompt from ``generate``, prompts padded on the left."""
     batch = tokenizer.pad({"input_ids": prompts}, padding_side="left", return_tensors="pt").to(model.device)
     generate: Any = model.generate
     output = generate(
@@ -98,12 +119,11 @@ def decode(
         temperature=None,
         top_p=None,
         top_k=None,
-        max_new_tokens=decoding.max_completion_length,
+        max_new_tokens=max_completion_length,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    completions = output[:, batch["input_ids"].shape[1] :]
-    return list(tokenizer.batch_decode(completions, skip_special_tokens=True))
+    return output[:, batch["input_ids"].shape[1] :]
 
 
 def summarise(task: Task, answers: Sequence[Answer], split: str, step: int, seconds: float) -> Evaluation:

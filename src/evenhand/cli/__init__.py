@@ -9,13 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
+from evenhand.cli import models
 from evenhand.cli.compare import compare
+from evenhand.cli.diagnose import diagnose
 from evenhand.cli.evaluate import evaluate
+from evenhand.cli.report import report
 from evenhand.cli.select import select
 from evenhand.cli.tasks import tasks
+from evenhand.cli.test import test
 from evenhand.cli.train import train
 
-COMMANDS: tuple[Callable[..., Any], ...] = (train, evaluate, compare, select, tasks)
+COMMANDS: tuple[Callable[..., Any], ...] = (train, evaluate, compare, select, diagnose, report, test, tasks)
 
 application = typer.Typer(
     name="evenhand",
@@ -28,6 +32,7 @@ application = typer.Typer(
 
 for command in COMMANDS:
     application.command()(command)
+application.add_typer(models.app, name="models")
 
 
 def show_version(asked: bool) -> None:

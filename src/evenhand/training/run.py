@@ -32,7 +32,7 @@ from evenhand.training.callbacks import InterruptCallback, RunFolderCallback
 from evenhand.training.outcome import Outcome, conclude
 from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
-from evenhand.training.trainer import ResumableTrainer
+from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 
 RESUMABLE = {"train.max_steps"}
 
@@ -229,8 +229,7 @@ def build_trainer(parts: Parts, folder: RunFolder) -> ResumableTrainer:
 
 def trainer_class(config: RunConfig) -> type[ResumableTrainer]:
     """The trainer of the configured engine."""
-    del config
-    return ResumableTrainer
+    return PrefixTreeTrainer if config.engine == "prefix-tree" else ResumableTrainer
 
 
 def with_reward_weights(config: RunConfig, task: Task) -> RunConfig:

@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler
 
-from evenhand.prefixtree import Batch, Scores, roll_out
+from evenhand.prefixtree import Batch, Rollout, Scores, roll_out
 from evenhand.prefixtree.memory import Frugality, out_of_memory
 from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
 from evenhand.training.generation import Decoding, read_generation
@@ -126,9 +126,12 @@ class PrefixTreeTrainer(ResumableTrainer):
             return completions
         model = self.accelerator.unwrap_model(self.model_wrapped)
         with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
-            rollout = roll_out(model, prompt_ids, decoding.limits, decoding.sampling)
+            rollout = self._roll_out(model, prompt_ids, decoding)
         self.tokens_computed["rollout"] += rollout.positions
         return rollout.completions, None
+
+    def _roll_out(self, model: Any, prompts: list[list[int]], decoding: Decoding) -> Rollout:
+        return roll_out(model, prompts, decoding.limits, decoding.sampling)
 
     def _get_per_token_logps_and_entropies(
         self,
