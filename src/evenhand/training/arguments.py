@@ -57,17 +57,27 @@ def resolve(drafted: Draft) -> RunConfig:
     """
     train, faults = check(drafted.train)
     config = finish(drafted, train, faults)
-    planned = {
+    planned = planned_values(config)
+    config = config.model_copy(update={"train": {**planned, **train}})
+    build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
+    return config
+
+
+def planned_values(config: RunConfig) -> dict[str, Any]:
+    """Evenhand's choice for fields that were not given and whose TRL default would fail or mislead here."""
+    device = usable_device(config.device).type
+    chosen: dict[str, Any] = {
         "save_steps": config.evaluation.every,
         "save_strategy": "steps",
         "logging_steps": 1,
         "report_to": "none",
         "ddp_find_unused_parameters": False,  # every parameter is used; searching for others costs a pass
-        "dataloader_pin_memory": usable_device(config.device).type == "cuda",  # useless elsewhere, and warned about
+        "dataloader_pin_memory": device == "cuda",  # useless elsewhere, and warned about
     }
-    config = config.model_copy(update={"train": {**planned, **train}})
-    build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
-    return config
+    if device == "cpu":
+        # TRL turns both on by default: autocast is slower than FP32 on most CPUs, and memory is rarely short there.
+        chosen |= {"bf16": False, "gradient_checkpointing": False}
+    return chosen
 
 
 def check(train: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -120,7 +130,7 @@ def build(config: RunConfig, output: Path) -> GRPOConfig:
     """
     own = {
         "output_dir": str(output),
-        "use_cpu": config.device == "cpu",
+        "use_cpu": usable_device(config.device).type == "cpu",
         "disable_tqdm": True,
         "remove_unused_columns": False,
         "log_completions": False,

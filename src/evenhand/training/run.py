@@ -12,11 +12,12 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from rich.console import Console
+from safetensors import SafetensorError
 from transformers import PrinterCallback, TrainerCallback
 
 from evenhand import environment
 from evenhand.config import RunConfig, draft
-from evenhand.errors import CheckpointError, ConfigurationError, EvenhandError
+from evenhand.errors import CheckpointError, ConfigurationError, EvenhandError, RunFolderError
 from evenhand.evaluation import Decoding
 from evenhand.models import known_model, resolve
 from evenhand.models.device import usable_device
@@ -34,6 +35,8 @@ from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 
+# How torch and safetensors word a disk that refuses.
+DISK_MARKS = ("PytorchStreamWriter", "unexpected pos", "No space left", "I/O error", "Os {", "os error")
 RESUMABLE = {"train.max_steps"}
 
 
@@ -139,7 +142,7 @@ def carry_out(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint | Non
     trainer.add_callback(interrupt)
     trainer.add_callback(progress)
     try:
-        with quiet_libraries():
+        with quiet_libraries(), refused_by_disk(folder):
             trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
     finally:
         progress.stop()
@@ -253,6 +256,21 @@ def callbacks(
         RunFolderCallback(trainer, folder, writes=folder is not None),
         EvaluationCallback(trainer, parts.loaded.tokenizer, examination, folder, display.show_evaluation),
     ]
+
+
+@contextmanager
+def refused_by_disk(folder: RunFolder) -> Iterator[None]:
+    """A full disk, which each library reports in its own way, as one error; the last whole checkpoint stays."""
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        text = str(error)
+        if not isinstance(error, OSError) and not any(mark in text for mark in DISK_MARKS):
+            raise
+        raise RunFolderError(
+            f"The run folder {folder.path} cannot be written: {text.splitlines()[0].rstrip('.')}.",
+            f"Free space, then go on with: evenhand train --resume {folder.path}",
+        ) from error
 
 
 @contextmanager
