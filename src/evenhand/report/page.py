@@ -75,6 +75,7 @@ def build(folders: Sequence[RunFolder]) -> str:
         runs=runs,
         summary=summary,
         overview=summary.overview(runs),
+        tests=[looks for run in runs if (looks := summary.test_looks(run)) is not None],
         findings=[(run, i, finding) for run in runs for i, finding in enumerate(run.findings, start=1)],
         unknown=[(run.name, one) for run in runs for one in run.unknown],
         gaps=[(run.name, gap) for run in runs for gap in run.gaps] + [("completions", gap) for gap in packed.gaps],

@@ -113,6 +113,26 @@ def overview(runs: Sequence[RunView]) -> Table:
     return Table("Runs", columns, rows)
 
 
+def test_looks(run: RunView) -> Table | None:
+    """Every look at test, with the reason of each after the first; None where there was none."""
+    rows = []
+    for number, record in enumerate(tests_of(run), start=1):
+        metric = str(record.get("metric"))
+        difference = table(table(record.get("difference")).get(metric))
+        rows.append(
+            [
+                f"{number}: {record.get('time')}",
+                f"step {record.get('step')}, {record.get('n')} problems",
+                f"{metric} {percent(table(record.get('selected')).get(metric))}",
+                percent(table(record.get("base")).get(metric)),
+                f"{signed(difference.get('value'))} ({interval_text(difference.get('interval'), signed)})",
+                str(record.get("again") or "the first look"),
+            ]
+        )
+    columns = ("look", "what", "chosen checkpoint", "before training", "difference, 95 % interval", "why")
+    return Table(f"Test of {run.name}", columns, rows) if rows else None
+
+
 def side_by_side(runs: Sequence[RunView]) -> Table | None:
     """Every run beside the first, on the same problems; None where there is nothing to compare."""
     first = runs[0].shown_evaluation
