@@ -1,0 +1,1 @@
+"""Controlled comparisons: arms × seeds from one configuration, each run a process of its own, compared over seeds."""

@@ -1,0 +1,168 @@
+"""A study: one base configuration, arms that differ in declared settings only, and seeds shared by all arms."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from evenhand.config import RunConfig, Table, draft, sentence
+from evenhand.errors import ConfigurationError, EvenhandError
+from evenhand.training import arguments
+
+SEED = "train.seed"
+GOAL = "goal"  # in a study's metrics: the goal of the arm's own task
+
+
+class Study(Table):
+    """A study as its TOML file says it.
+
+    ``metrics`` are judged at the last evaluation, whose place is fixed before training: a chosen checkpoint would add
+    the luck of choosing.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    question: str
+    configuration: str = "embedded"
+    varies: tuple[str, ...] = Field(min_length=1, description="dotted keys in which arms may differ")
+    seeds: tuple[int, ...] = Field(min_length=1)
+    metrics: tuple[str, ...] = (GOAL,)
+    reference: str = Field(description="the arm that every other one is compared with")
+    preflight: bool = True
+    shared: Mapping[str, Any] = Field(default_factory=dict, alias="set", description="settings of all arms")
+    arms: Mapping[str, Mapping[str, Any]] = Field(min_length=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """Its folder inside the study's."""
+        return f"{self.arm}/seed-{self.seed}"
+
+
+def shipped_studies() -> tuple[str, ...]:
+    """Names of the studies that come with Evenhand."""
+    folder = resources.files("evenhand.ablation") / "studies"
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def read_study(source: str) -> Study:
+    """A study of a shipped name or a file.
+
+    Raises:
+        ConfigurationError: there is none, it is no TOML, or it has faults, all of which are named.
+    """
+    values = read_toml(source)
+    try:
+        study = Study.model_validate(values)
+    except ValidationError as error:
+        raise faulty(source, [sentence(detail) for detail in error.errors()]) from error
+    faults = study_faults(study)
+    if faults:
+        raise faulty(source, faults)
+    return study
+
+
+def read_toml(source: str) -> dict[str, Any]:
+    """The content of a study's file."""
+    try:
+        if source in shipped_studies():
+            place = resources.files("evenhand.ablation") / "studies" / f"{source}.toml"
+            return tomllib.loads(place.read_text(encoding="utf-8"))
+        return tomllib.loads(Path(source).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        names = ", ".join(shipped_studies())
+        raise ConfigurationError(f"There is no study {source}.", f"Name a file or one of: {names}.") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"The study {source} does not read: {error}.", "Mend the file.") from error
+
+
+def study_faults(study: Study) -> list[str]:
+    """What pydantic cannot see: arms that differ in more than they declare, a reference that is no arm."""
+    faults = []
+    if study.reference not in study.arms:
+        faults.append(f"reference: '{study.reference}' is none of the arms ({', '.join(study.arms)}).")
+    if len(set(study.seeds)) < len(study.seeds):
+        faults.append("seeds: a seed stands twice, which would count one run as two.")
+    for name, settings in study.arms.items():
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            faults.append(f"arms.{name}: use letters, digits, '-', '_' and '.' in a name.")
+        undeclared = [key for key in dotted(settings) if not declared(key, study.varies)]
+        if undeclared:
+            faults.append(f"arms.{name}: sets {', '.join(undeclared)}, which 'varies' does not declare.")
+    if any(declared(SEED, (key,)) for key in study.varies):
+        faults.append("varies: the seed is what repeats an arm, not what sets it apart.")
+    return faults
+
+
+def trials_of(study: Study) -> list[Trial]:
+    """Every arm with every seed, all checked before the first begins; seed by seed, so that all arms advance together.
+
+    Raises:
+        ConfigurationError: the faults of all arms, or arms that differ in more than they declare once resolved.
+    """
+    faults: list[str] = []
+    found: list[Trial] = []
+    for seed in study.seeds:
+        for arm, settings in study.arms.items():
+            overrides = {**dotted(study.shared), **dotted(settings), SEED: seed}
+            try:
+                found.append(Trial(arm, seed, arguments.resolve(draft(study.configuration, overrides))))
+            except EvenhandError as error:
+                faults.append(f"arms.{arm}: {error.message}")
+    faults += difference_faults(study, {trial.arm: trial.config for trial in found})
+    if faults:
+        raise faulty(study.name, list(dict.fromkeys(faults)))
+    return found
+
+
+def difference_faults(study: Study, configs: Mapping[str, RunConfig]) -> list[str]:
+    """Settings in which resolved arms differ from the reference without declaring it."""
+    reference = configs.get(study.reference)
+    if reference is None:
+        return []
+    faults = []
+    for arm, config in configs.items():
+        undeclared = [key for key in differences(config, reference) if not declared(key, (*study.varies, SEED))]
+        if undeclared:
+            faults.append(
+                f"arms.{arm}: differs from {study.reference} in {', '.join(undeclared)}, undeclared in 'varies'."
+            )
+    return faults
+
+
+def differences(first: RunConfig, second: RunConfig) -> list[str]:
+    """Dotted keys in which two configurations differ."""
+    a, b = dotted(first.model_dump(mode="json")), dotted(second.model_dump(mode="json"))
+    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+
+
+def declared(key: str, keys: Iterable[str]) -> bool:
+    """Whether a dotted key, or a table that holds it, is among ``keys``."""
+    return any(key == one or key.startswith(f"{one}.") for one in keys)
+
+
+def dotted(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= dotted(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def faulty(source: str, faults: list[str]) -> ConfigurationError:
+    """One error for all faults."""
+    return ConfigurationError(f"The study {source} has faults:\n" + "\n".join(f"  {fault}" for fault in faults))

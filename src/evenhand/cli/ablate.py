@@ -1,0 +1,73 @@
+"""``evenhand ablate``."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from evenhand.cli import options
+from evenhand.cli.output import print_json, stderr, stdout, table
+
+
+def ablate(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY.toml", help="A file, or a shipped study: weights, form.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="The study's folder; studies/NAME by default.")] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Trials that run side by side.")] = 1,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option("--engine", help="This machine, or a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster; without it one is started here.")
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed trials anew; what they left is kept.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train every arm of a study with every seed and compare the arms over seeds. Called again, it goes on."""
+    from evenhand.ablation.comparison import conclude  # noqa: PLC0415 - loads SciPy
+    from evenhand.ablation.engines import ENGINES  # noqa: PLC0415 - loads torch with the rest
+    from evenhand.ablation.study import read_study, trials_of  # noqa: PLC0415 - loads torch
+    from evenhand.ablation.trials import open_study, run_trials  # noqa: PLC0415 - loads torch
+    from evenhand.runfolder import RunFolder  # noqa: PLC0415 - keeps `evenhand --help` quick
+
+    read = read_study(study)
+    chosen = ENGINES[engine](workers, address)
+    trials = trials_of(read)
+    folder = open_study(read, out or Path("studies") / read.name)
+    console = stderr()
+    console.print(f"{read.name}: {len(read.arms)} arms × {len(read.seeds)} seeds in {folder}", markup=False)
+
+    def told(trial: Any, code: int) -> None:
+        console.print(f"{trial.name}: {'done' if code == 0 else f'ended with exit code {code}'}", markup=False)
+
+    states = run_trials(read, trials, folder, chosen, told, retry=retry_failed)
+    result = conclude(read, states)
+    RunFolder(folder).write_json("result.json", result.to_json())
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show(result)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def show(result: Any) -> None:
+    """Every arm's values, then what they show."""
+    out = stdout()
+    out.print(result.study.question, markup=False)
+    for metric in result.study.metrics:
+        rows = []
+        for arm in result.study.arms:
+            values = result.values(arm, metric)
+            cells = [f"{values[seed]:.1%}" if seed in values else "–" for seed in result.study.seeds]
+            mean = f"{sum(values.values()) / len(values):.1%}" if values else "–"
+            rows.append([arm, *cells, mean])
+        columns = ("arm", *(f"seed {seed}" for seed in result.study.seeds), "mean")
+        out.print(table(f"{metric} at the last evaluation", columns, rows))
+    for sentence in result.sentences():
+        out.print(sentence, markup=False)
+    for state in result.failed:
+        out.print(f"{state.trial.name} is {state.name}: {state.reason or 'see its log'}", markup=False)
