@@ -56,10 +56,9 @@ def test_the_seed_is_no_arm_and_all_faults_come_at_once(tmp_path: Path) -> None:
 
 
 def test_a_wrong_setting_of_any_arm_is_found_before_the_first_run(tmp_path: Path) -> None:
-    study = read_study(
-        study_file(tmp_path, varies=["train.learning_rat"], arms={"low": {}, "x": {"train.learning_rat": 1}})
-    )
-    with pytest.raises(ConfigurationError, match=r"arms\.x.*learning_rate"):
+    arms = {"low": {}, "x": {"train.learning_rat": 1}}
+    study = read_study(study_file(tmp_path, varies=["train.learning_rat"], arms=arms))
+    with pytest.raises(ConfigurationError, match=r"arms\.x: .*Did you mean 'learning_rate'"):
         trials_of(study)
 
 

@@ -119,7 +119,8 @@ def trials_of(study: Study) -> list[Trial]:
             try:
                 found.append(Trial(arm, seed, arguments.resolve(draft(study.configuration, overrides))))
             except EvenhandError as error:
-                faults.append(f"arms.{arm}: {error.message}")
+                several = error.message.split("\n")  # a head, then a fault a line
+                faults += [f"arms.{arm}: {line.strip()}" for line in several[1:] or several]
     faults += difference_faults(study, {trial.arm: trial.config for trial in found})
     if faults:
         raise faulty(study.name, list(dict.fromkeys(faults)))
