@@ -187,8 +187,11 @@ def build_embedded(directory: Path, report: Callable[[str], None]) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             model = fresh_model(tokenizer)
-        for phase, example in ((FORM, lessons.form), (TASKS, lessons.right), (HABIT, lessons.habitual)):
-            supervise(model, tokenizer, phase, partial(example, random.Random(SEED)), report)
+        generator = random.Random(SEED)
+        supervise(model, tokenizer, FORM, partial(lessons.form, generator), report)
+        supervise(model, tokenizer, TASKS, partial(lessons.right, generator), report)
+        # A generator of its own: the habit may be changed without teaching the tasks anew.
+        supervise(model, tokenizer, HABIT, partial(lessons.habitual, random.Random(SEED)), report)
         report(checked(model, tokenizer))
     finally:
         torch.set_num_threads(threads)
