@@ -7,14 +7,16 @@ needs no torch.
 import importlib
 from typing import Any
 
-# Where each public name lives.
+# Public name -> where it lives, and its name there.
 _HOMES = {
-    "PrefixTreeTrainer": "evenhand.training.trainer",
-    "ResumableTrainer": "evenhand.training.trainer",
-    "RunFolderCallback": "evenhand.training.callbacks",
-    "RunFolder": "evenhand.runfolder",
-    "Task": "evenhand.tasks",
-    "choose": "evenhand.selection",
+    "PrefixTreeTrainer": ("evenhand.training.trainer", "PrefixTreeTrainer"),
+    "ResumableTrainer": ("evenhand.training.trainer", "ResumableTrainer"),
+    "RunFolderCallback": ("evenhand.training.callbacks", "RunFolderCallback"),
+    "Watchdog": ("evenhand.training.watchdog", "WatchdogCallback"),
+    "RunFolder": ("evenhand.runfolder", "RunFolder"),
+    "Task": ("evenhand.tasks", "Task"),
+    "choose": ("evenhand.selection", "choose"),
+    "train": ("evenhand.training.run", "start"),
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - sorted() of a literal table is a list
 
@@ -23,4 +25,5 @@ def __getattr__(name: str) -> Any:
     """Load a public name."""
     if name not in _HOMES:
         raise AttributeError(f"module 'evenhand' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module, inner = _HOMES[name]
+    return getattr(importlib.import_module(module), inner)

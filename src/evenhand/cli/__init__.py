@@ -9,17 +9,36 @@ from typing import Annotated, Any
 
 import typer
 
-from evenhand.cli import models
+from evenhand.cli import explain, models
+from evenhand.cli.ablate import ablate
+from evenhand.cli.checklist import checklist
 from evenhand.cli.compare import compare
 from evenhand.cli.diagnose import diagnose
 from evenhand.cli.evaluate import evaluate
+from evenhand.cli.preflight import preflight
+from evenhand.cli.probe import probe
 from evenhand.cli.report import report
 from evenhand.cli.select import select
 from evenhand.cli.tasks import tasks
 from evenhand.cli.test import test
 from evenhand.cli.train import train
+from evenhand.cli.watch import watch
 
-COMMANDS: tuple[Callable[..., Any], ...] = (train, evaluate, compare, select, diagnose, report, test, tasks)
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    train,
+    preflight,
+    probe,
+    evaluate,
+    compare,
+    select,
+    diagnose,
+    report,
+    ablate,
+    test,
+    watch,
+    checklist,
+    tasks,
+)
 
 application = typer.Typer(
     name="evenhand",
@@ -32,6 +51,7 @@ application = typer.Typer(
 
 for command in COMMANDS:
     application.command()(command)
+application.command(context_settings=explain.CONTEXT_SETTINGS)(explain.explain)
 application.add_typer(models.app, name="models")
 
 

@@ -1,12 +1,16 @@
 """``evenhand train``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.output import print_json, stderr, stdout
+from evenhand.cli.output import print_findings, print_json, stderr, stdout
+from evenhand.errors import RunStopped
+
+if TYPE_CHECKING:
+    from evenhand.config import RunConfig
 
 
 def train(
@@ -33,7 +37,7 @@ def train(
         outcome = run.resume(resume, chosen, fresh=configuration is not None or out is not None)
     else:
         source = options.configuration_source(configuration, model)
-        outcome = run.start(source, chosen, out=out, preflight=not no_preflight)
+        outcome = run.start(source, chosen, out=out, examine=None if no_preflight else examine)
     if outcome is None:
         return  # another process of this launch reports
     if as_json:
@@ -42,5 +46,25 @@ def train(
         stdout().print(outcome.summary())
         for line in outcome.next_steps():
             stderr().print(line, markup=False)
-    if outcome.interrupted:
+    if outcome.interrupted or outcome.ended_by is not None:
         raise typer.Exit(1)
+
+
+def examine(config: "RunConfig") -> dict[str, Any]:
+    """Preflight before a run: its findings on stderr, its report for the run folder.
+
+    Raises:
+        RunStopped: a finding says that going on would waste the run.
+    """
+    from evenhand.preflight.run import run_preflight  # noqa: PLC0415 - loads torch
+
+    report = run_preflight(config)
+    worth_saying = [finding for finding in report.findings if finding.severity in {"warn", "stop"}]
+    stderr().print(f"preflight: {len(report.findings)} findings, {len(worth_saying)} of them serious", markup=False)
+    print_findings(worth_saying, to=stderr())
+    stops = [finding.code for finding in report.findings if finding.severity == "stop"]
+    if stops:
+        raise RunStopped(
+            f"Preflight stops this run: {', '.join(stops)}.", "Mend it, or train all the same with --no-preflight."
+        )
+    return report.to_json()

@@ -6,9 +6,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from evenhand.config import RunConfig
 from evenhand.errors import RunFolderError
-from evenhand.records import Evaluation
+from evenhand.records import Evaluation, Finding
 from evenhand.runfolder import RunFolder
 from evenhand.selection import Selection, choose, save
 
@@ -19,6 +18,7 @@ class Outcome:
 
     folder: RunFolder
     interrupted: bool
+    ended_by: Finding | None
     evaluations: list[Evaluation]
     selection: Selection | None
     why_none: str = ""
@@ -28,6 +28,7 @@ class Outcome:
         return {
             "run": str(self.folder.path),
             "interrupted": self.interrupted,
+            "ended_by": self.ended_by.to_json() if self.ended_by else None,
             "evaluations": [{"step": e.step, "n": e.n, **e.metrics} for e in self.evaluations],
             "selection": self.selection.to_json() if self.selection else None,
         }
@@ -50,17 +51,19 @@ class Outcome:
         if self.interrupted:
             return [f"Interrupted. Go on with: evenhand train --resume {path}"]
         said = [*self.selection.sentences()] if self.selection else [self.why_none]
+        if self.ended_by is not None:
+            said.insert(0, f"The watchdog ended this run: {self.ended_by.code}. Read it with: evenhand diagnose {path}")
         said += [
             "Next:",
             f"  evenhand evaluate {path} --show 3     look at answers of the chosen checkpoint",
-            f"  evenhand select {path}                every checkpoint beside the best one",
+            f"  evenhand report {path}                one page about the run, to read or to pass on",
+            f"  evenhand test {path}                  score it once on problems that nobody has tuned on",
         ]
         return said
 
 
-def conclude(folder: RunFolder, config: RunConfig, interrupted: bool) -> Outcome:
+def conclude(folder: RunFolder, interrupted: bool, ended_by: Finding | None) -> Outcome:
     """Choose a checkpoint by the configured rule and close the run folder."""
-    del config
     selection, why_none = None, ""
     if interrupted:
         folder.write_status("interrupted")
@@ -70,4 +73,4 @@ def conclude(folder: RunFolder, config: RunConfig, interrupted: bool) -> Outcome
             save(folder, selection)
         except RunFolderError as error:
             why_none = str(error)
-    return Outcome(folder, interrupted, folder.evaluations(), selection, why_none)
+    return Outcome(folder, interrupted, ended_by, folder.evaluations(), selection, why_none)

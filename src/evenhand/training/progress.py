@@ -14,7 +14,7 @@ from rich.progress import (
 )
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from evenhand.records import Evaluation
+from evenhand.records import Evaluation, Finding
 
 # Log keys shown beside the bar, and their short names.
 SHOWN = {"reward": "reward", "frac_reward_zero_std": "groups alike", "entropy": "entropy", "grad_norm": "gradient"}
@@ -45,6 +45,13 @@ class TrainingDisplay:
         cells = [rate_cell(evaluation.metrics[name], evaluation.intervals[name]) for name in names]
         self.say(f"{evaluation.step:4d}  " + "  ".join(f"{cell:>{CELL}}" for cell in cells))
         self.say(f"      answers {distribution(evaluation.predictions)}")
+
+    def show_finding(self, finding: Finding) -> None:
+        """A finding, then what to do."""
+        where = "" if finding.step is None else f" (step {finding.step})"
+        self.say(f"{finding.severity.upper()} {finding.code}{where}: {finding.message}")
+        if finding.remedy:
+            self.say(f"  → {finding.remedy}")
 
 
 def rate_cell(value: float, interval: tuple[float, float]) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from evenhand import environment
 from evenhand.config import RunConfig, draft
+from evenhand.diagnosis.readers.folder import task_settings
 from evenhand.errors import CheckpointError, ConfigurationError, EvenhandError, RunFolderError
 from evenhand.evaluation import Decoding
 from evenhand.models import known_model, resolve
@@ -34,6 +35,7 @@ from evenhand.training.outcome import Outcome, conclude
 from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
+from evenhand.training.watchdog import WatchdogCallback
 
 # How torch and safetensors word a disk that refuses.
 DISK_MARKS = ("PytorchStreamWriter", "unexpected pos", "No space left", "I/O error", "Os {", "os error")
@@ -52,21 +54,34 @@ class Parts:
     examined: list[Problem]
 
 
+# Looks at a resolved configuration before the start; what it returns is kept in the run folder.
+Examine = Callable[[RunConfig], Mapping[str, Any]]
+
+
 def start(
-    source: str | None, overrides: Mapping[str, Any], out: Path | None = None, preflight: bool = True
+    source: str | None, overrides: Mapping[str, Any], out: Path | None = None, examine: Examine | None = None
 ) -> Outcome | None:
     """Begin a run; None on processes other than the main one.
 
+    Args:
+        source: A shipped configuration or a file; None takes the default.
+        overrides: Flags, as dotted keys.
+        out: The run folder; None makes a unique one.
+        examine: Preflight. It runs on the main process, inside the run folder's care; None records that there was none.
+
     Raises:
-        EvenhandError: whatever is wrong with the configuration, the data, the model, the device or the disk.
+        EvenhandError: whatever is wrong with the configuration, the data, the model, the device or the disk, and what
+            ``examine`` raises.
     """
     config = arguments.resolve(draft(source, overrides))
-    del preflight
     folder = shared_folder(config, out)
     folder_to_write = folder if PartialState().is_main_process else None
     if folder_to_write is not None:
         folder_to_write.write_text("config.toml", config.to_toml())
     with recorded(folder_to_write):
+        if folder_to_write is not None:
+            folder_to_write.write_json("preflight.json", examine(config) if examine else {"skipped": True})
+        PartialState().wait_for_everyone()
         return carry_out(config, folder, None)
 
 
@@ -137,10 +152,9 @@ def carry_out(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint | Non
     trainer = build_trainer(parts, folder)
     interrupt, progress = InterruptCallback(), ProgressCallback(display)
     written = folder if main else None
-    for callback in callbacks(parts, trainer, written, display):
+    for callback in [*callbacks(parts, trainer, written, display), interrupt, progress]:
         trainer.add_callback(callback)
-    trainer.add_callback(interrupt)
-    trainer.add_callback(progress)
+    watchdog = watch_over(trainer, parts, written, display)
     try:
         with quiet_libraries(), refused_by_disk(folder):
             trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
@@ -149,7 +163,19 @@ def carry_out(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint | Non
         interrupt.restore()
     if not main:
         return None
-    return conclude(folder, config, interrupted=interrupt.interrupted)
+    return conclude(folder, interrupted=interrupt.interrupted, ended_by=watchdog.ended_by if watchdog else None)
+
+
+def watch_over(
+    trainer: ResumableTrainer, parts: Parts, folder: RunFolder | None, display: TrainingDisplay
+) -> WatchdogCallback | None:
+    """The watchdog, unless the configuration switches it off. Attached last: it judges what the others have written."""
+    plan = parts.config.watchdog
+    if not plan.enabled:
+        return None
+    settings = task_settings(parts.task.name, {"reward_weights": trainer.reward_weights.tolist()})
+    watchdog = WatchdogCallback(plan.stop_on, folder, settings, say=display.show_finding)
+    return watchdog.attach(trainer)
 
 
 def load_parts(config: RunConfig) -> Parts:

@@ -50,9 +50,11 @@ class EvaluationCallback(TrainerCallback):
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """The fresh model's score; a resumed run has it already."""
         del args, control
-        if state.global_step == 0 and (evaluation := self._evaluate(0)) is not None:
-            # No rollout has been made, so this row takes no metrics of a step with it.
-            self.trainer.log(logged(evaluation))
+        if state.global_step == 0:
+            evaluation = self._evaluate(0)
+            # No rollout has been made, so this row takes no metrics of a step with it. Every process logs, since
+            # other callbacks may speak with each other when a row is logged.
+            self.trainer.log(logged(evaluation) if evaluation is not None else {})
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """A score on its way; it joins the log row of this step, so that every tracker shows it."""
