@@ -117,7 +117,7 @@ def meaning(members: Sequence[Member], options: LossOptions) -> list[str]:
     sentence = (
         f"One reward, {outlier.reward:g}, is so far from the others that they all get nearly the same advantage "
         f"({low:+.5f} to {high:+.5f}): the best and the worst of them differ by {gap:.2g}, and the outlier is pushed "
-        f"{abs(outlier.advantage) / max(gap, 1e-12):,.0f} times as hard as that. The group says \"do not do that one "
+        f'{abs(outlier.advantage) / max(gap, 1e-12):,.0f} times as hard as that. The group says "do not do that one '
         'thing" and nothing about right and wrong.'
     )
     if options.scale_rewards == "none":
@@ -145,16 +145,16 @@ def mechanics(members: Sequence[Member], options: LossOptions, deviation: float)
     sentences = [
         f"Advantage = reward - mean, {divided}.",
         "Every token of a completion gets that completion's advantage, right tokens and wrong ones alike.",
-        f"A token that is pushed up is pushed until its probability ratio reaches {up:g}; one that is pushed down, until "
-        f"{down:g}. In the first update after sampling every ratio is 1, so nothing is clipped.",
-        f"At ratio 1 a token's loss is minus its advantage. The advantages of a group sum to {total:.1e}, so the printed "
-        "loss is about 0 while its gradient is not: judge by reward and gradient norm, not by loss.",
+        f"A token that is pushed up is pushed until its probability ratio reaches {up:g}; one that is pushed down, "
+        f"until {down:g}. In the first update after sampling every ratio is 1, so nothing is clipped.",
+        f"At ratio 1 a token's loss is minus its advantage. The advantages of a group sum to {total:.1e}, so the "
+        "printed loss is about 0 while its gradient is not: judge by reward and gradient norm, not by loss.",
         f"Loss type {options.loss_type} divides the sum over tokens by {NORMALISERS[options.loss_type]}.",
     ]
     if options.beta:
         sentences.append(
-            f"beta {options.beta:g} adds {options.beta:g} × KL to every token's loss: 0 at the first update, and it grows "
-            "as the policy leaves its reference, so the printed loss rises with it."
+            f"beta {options.beta:g} adds {options.beta:g} × KL to every token's loss: 0 at the first update, and it "
+            "grows as the policy leaves its reference, so the printed loss rises with it."
         )
     return sentences
 

@@ -3,7 +3,8 @@
 TRL's ``_calculate_rewards`` passes everything by keyword: ``prompts``, ``completions``, ``completion_ids``, every
 column of the data but the prompt, ``trainer_state``, ``log_extra`` and ``log_metric``. Completions are strings for
 plain prompts and lists of messages for conversational ones. ``None`` becomes NaN, coroutines are awaited, and the
-result must hold one number per completion. ``tests/preflight/test_reward_call.py`` compares this file with TRL's own method.
+result must hold one number per completion. ``tests/preflight/test_reward_call.py`` compares this file with TRL's own
+method.
 """
 
 import asyncio
@@ -24,6 +25,9 @@ FaultKind = Literal["signature", "raised", "hung", "length", "value"]
 
 # Seconds that one call may take: a batch of 32 is scored at every step, and a step of a small model takes seconds.
 TIME_LIMIT = 10.0
+
+# Functions that did not return, by identity: their threads cannot be ended, and another call would start one more.
+HUNG: dict[int, Callable[..., Any]] = {}
 
 # Columns that TRL does not hand on: trl/trainer/grpo_trainer.py, _calculate_rewards.
 NOT_HANDED_ON = ("prompt", "completion", "completion_ids")
@@ -158,6 +162,10 @@ def call(
     keywords = batch.keywords()
     if fault := binding_fault(function, keywords):
         return Outcome(fault=fault)
+    if id(function) in HUNG:
+        return Outcome(fault=hung_fault(function, time_limit))
+    if id(function) in HUNG:
+        return Outcome(fault=hung_fault(function, time_limit))
     before = copy.deepcopy(watched(keywords)) if watch_arguments else {}
     printed = io.StringIO()
     run = Run(function, keywords)
@@ -168,12 +176,16 @@ def call(
         thread.join(time_limit)
     seconds = time.perf_counter() - start
     if thread.is_alive():
-        return Outcome(
-            fault=Fault("hung", f"{name_of(function)} did not return within {time_limit:g} s"), seconds=seconds
-        )
+        HUNG[id(function)] = function
+        return Outcome(fault=hung_fault(function, time_limit), seconds=seconds)
     changed = tuple(name for name, value in before.items() if value != keywords[name])
     outcome = run.outcome(len(batch.completions))
     return Outcome(outcome.values, outcome.fault, outcome.nones, printed.getvalue(), changed, seconds)
+
+
+def hung_fault(function: Callable[..., Any], time_limit: float) -> Fault:
+    """The fault of a function that does not come back."""
+    return Fault("hung", f"{name_of(function)} did not return within {time_limit:g} s")
 
 
 def watched(keywords: Mapping[str, Any]) -> dict[str, Any]:

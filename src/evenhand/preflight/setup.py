@@ -92,10 +92,10 @@ class Settings:
     @property
     def generation_batch(self) -> int:
         """Completions sampled at a time: TRL's ``generation_batch_size``."""
-        explicit = self.train.get("generation_batch_size")
+        explicit = self.asked.get("generation_batch_size")
         if isinstance(explicit, int):
             return explicit
-        steps = self.train.get("steps_per_generation")
+        steps = self.asked.get("steps_per_generation")
         return self.micro_batch * (steps if isinstance(steps, int) else self.accumulation)
 
     @property

@@ -34,7 +34,7 @@ class BatchNotDivisible(Check):
         """TRL's own rule: the generation batch over the group size."""
         settings = present(setup.settings)
         size, batch = settings.group_size, settings.generation_batch
-        explicit = settings.train.get("generation_batch_size")
+        explicit = settings.asked.get("generation_batch_size")
         ragged = isinstance(explicit, int) and settings.micro_batch > 0 and explicit % settings.micro_batch != 0
         if size < 1 or (batch % size == 0 and batch > 0 and not ragged):
             return None
@@ -53,7 +53,7 @@ class BatchNotDivisible(Check):
 
 def sum_shown(settings: Settings) -> str:
     """The multiplication that gives the generation batch."""
-    explicit = settings.train.get("generation_batch_size")
+    explicit = settings.asked.get("generation_batch_size")
     if isinstance(explicit, int):
         return f"generation_batch_size = {explicit}"
     per_device = settings.micro_batch // max(settings.processes, 1)

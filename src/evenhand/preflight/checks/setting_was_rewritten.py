@@ -9,7 +9,9 @@ from evenhand.preflight.check import Check, Verdict, present
 from evenhand.preflight.setup import Part, Setup
 from evenhand.records import Severity
 
-SAME = {("scale_rewards", True): "group", ("scale_rewards", False): "none"}  # TRL's own spelling of the two
+# Spellings that mean the same to TRL and Transformers.
+SAME = {("scale_rewards", True): "group", ("scale_rewards", False): "none"}
+NOTHING: dict[str, tuple[Any, ...]] = {"report_to": ("none", [], ["none"])}
 
 
 class SettingWasRewritten(Check):
@@ -60,6 +62,8 @@ def plain(name: str, value: Any) -> Any:
     """A value without the differences that are spelling: enumerations, numbers, one-element lists, TRL's synonyms."""
     if isinstance(value, Enum):
         value = value.value
+    if value in NOTHING.get(name, ()):
+        return None
     if isinstance(value, bool):
         return SAME.get((name, value), value)
     if isinstance(value, int | float):
