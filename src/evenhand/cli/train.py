@@ -12,6 +12,9 @@ from evenhand.errors import RunStopped
 if TYPE_CHECKING:
     from evenhand.config import RunConfig
 
+# Notes of preflight that a run repeats, since after it they cannot be mended.
+ALWAYS_SAID = {"evaluation-not-on-saved-steps"}
+
 
 def train(
     configuration: options.Configuration = None,
@@ -59,9 +62,10 @@ def examine(config: "RunConfig") -> dict[str, Any]:
     from evenhand.preflight.run import run_preflight  # noqa: PLC0415 - loads torch
 
     report = run_preflight(config)
-    worth_saying = [finding for finding in report.findings if finding.severity in {"warn", "stop"}]
-    stderr().print(f"preflight: {len(report.findings)} findings, {len(worth_saying)} of them serious", markup=False)
-    print_findings(worth_saying, to=stderr())
+    serious = [finding for finding in report.findings if finding.severity in {"warn", "stop"}]
+    stderr().print(f"preflight: {len(report.findings)} findings, {len(serious)} of them serious", markup=False)
+    also = [finding for finding in report.findings if finding.code in ALWAYS_SAID and finding not in serious]
+    print_findings([*serious, *also], to=stderr())
     stops = [finding.code for finding in report.findings if finding.severity == "stop"]
     if stops:
         raise RunStopped(

