@@ -98,10 +98,13 @@ class LiveDiagnosis:
             nulls={name: np.array(steps, dtype=float) for name, steps in self._nulls.items()},
         )
 
-    def new_findings(self) -> list[Finding]:
-        """Warnings and stops that have not been told before, in the order in which they should be read."""
+    def new_findings(self, final: bool = False) -> list[Finding]:
+        """Warnings and stops that have not been told before, in the order in which they should be read.
+
+        ``final`` asks every rule, whatever it costs.
+        """
         start = time.perf_counter()
-        affordable = self.seconds <= BUDGET * (start - self._began)
+        affordable = final or self.seconds <= BUDGET * (start - self._began)
         found = diagnose(self.history(), self._rules if affordable else self._urgent).findings
         fresh = [self._as_told(finding) for finding in found if self._is_new(finding)]
         self.seconds += time.perf_counter() - start

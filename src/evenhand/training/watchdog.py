@@ -8,6 +8,7 @@ In a script of one's own, two lines::
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ class WatchdogCallback(TrainerCallback):
 
     @property
     def seconds(self) -> float:
-        """Time spent judging so far."""
+        """Seconds spent judging and looking at the weights so far."""
         return self._live.seconds
 
     def failed(self, error: RuntimeError, step: int) -> None:
@@ -114,7 +115,10 @@ class WatchdogCallback(TrainerCallback):
     ) -> None:
         """Look at the weights themselves: a log row may come ten steps later, or hide a NaN behind a loss of 0.0."""
         del args
-        if model is not None and not weights_are_finite(model):
+        start = time.perf_counter()
+        sound = model is None or weights_are_finite(model)
+        self._live.seconds += time.perf_counter() - start
+        if not sound:
             self._act([broken_weights(state.global_step, "weights", "not finite")], control)
 
     def on_log(
@@ -132,6 +136,12 @@ class WatchdogCallback(TrainerCallback):
         if evaluated(logs):
             self._look_around()
         self._act(self._live.new_findings(), control)
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Ask every rule once more, those included that the run had not paid for yet."""
+        del args, state, control
+        for finding in self._live.new_findings(final=True):
+            self._report(finding)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Know the new checkpoint."""

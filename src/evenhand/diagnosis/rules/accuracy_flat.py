@@ -11,7 +11,7 @@ from evenhand.diagnosis.rule import Rule, Verdict
 from evenhand.diagnosis.statistics import FLAT_Z, share_error, trend_of
 from evenhand.records import Evaluation, Severity
 
-FEWEST_EVALUATIONS = 5
+FEWEST_EVALUATIONS = 5  # fewer leave an interval as wide as any rise that one hopes for
 FEWEST_STEPS = 40  # the reference's good run had gained 18 points by then
 # The rise from the first half's mean to the second's that must be excluded before "flat" is said: ten points, or twenty
 # from end to end. Five evaluations of 50 problems at 30 % right cannot exclude it, and then nothing is said.

@@ -7,7 +7,7 @@ import numpy as np
 
 from evenhand.diagnosis.history import History, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
-from evenhand.diagnosis.rules.solved import success_level
+from evenhand.diagnosis.rules.solved import success_level, top_reward
 from evenhand.diagnosis.signals import dead_rows, dead_since, gradient_floor
 from evenhand.records import Severity
 
@@ -19,6 +19,9 @@ LUCK = 1e-6
 # Entropy from which rollouts still differ: then uniform rewards have another cause. The reference collapse had 0.0004,
 # its healthy run 0.024 with most tokens copied.
 LIVELY_ENTROPY = 0.1
+
+# Share of the highest reward that one answer to everything cannot earn where true answers are spread.
+MOSTLY_EARNED = 0.8
 
 
 class CollapsedIdenticalRollouts(Rule):
@@ -63,7 +66,7 @@ class CollapsedIdenticalRollouts(Rule):
         if len(late) and float(np.median(late.values)) >= LIVELY_ENTROPY:
             return None
         came_to_it = bool(len(dead.before(onset))) and float(dead.before(onset).values.mean()) < 0.5
-        if (not came_to_it and not len(late)) or success_level(history, onset) is not None:
+        if (not came_to_it and not len(late)) or self.earns(history, onset):
             return None
         evidence = {
             "rows": [onset, float(dead.steps[-1])],
@@ -79,6 +82,14 @@ class CollapsedIdenticalRollouts(Rule):
             evidence=evidence,
             remedy="Bound the reward, lower the learning rate, keep beta or entropy_coef above 0.",
         )
+
+    def earns(self, history: History, onset: float) -> bool:
+        """Whether success explains the stretch: the task is solved, or most of what can be earned is."""
+        late = history.get("reward").finite.since(onset)
+        if success_level(history, onset) is not None:
+            return True
+        best = top_reward(history) if len(late) else 0.0
+        return best > 0 and float(late.values.mean()) >= MOSTLY_EARNED * best
 
     def long_enough(self, history: History, onset: float) -> bool:
         """Whether the stretch is beyond what this run's earlier share of dead rows would give by luck."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenhand.diagnosis.history import History, history_of
 from evenhand.diagnosis.rule import Rule, Verdict
-from evenhand.diagnosis.rules.solved import success_level
+from evenhand.diagnosis.rules.solved import success_level, top_reward
 from evenhand.diagnosis.signals import uniform_share
 from evenhand.diagnosis.statistics import level_window
 from evenhand.records import Severity
@@ -73,7 +73,7 @@ class Collapsing(Rule):
             return False
         window = min(level_window(len(reward)), max(1, len(reward) // 3))
         began, now = float(reward.values[:window].mean()), float(reward.tail(window).values.mean())
-        best = history.setting("reward_max") or float(reward.values.max())
+        best = top_reward(history)
         return now > began and now - began >= PROGRESS * (best - began)
 
     def sick(self) -> History:

@@ -14,6 +14,9 @@ from evenhand.records import Severity
 WORRYING = 0.9
 # The last level must reach this share of what the reward can pay (or, where that is unknown, of the best row).
 OF_MAXIMUM = 0.97
+# Spread from row to row, as a share of the top. One wrong completion in 32 moves a row by 2 %; a policy that answers
+# only some prompts moves it by 30 %.
+UNEVEN = 0.1
 # Above this a held-out score does not contradict that the task is solved.
 HELD_OUT_GOOD = 0.8
 
@@ -21,23 +24,29 @@ HELD_OUT_GOOD = 0.8
 def success_level(history: History, onset: float) -> float | None:
     """The reward's level since ``onset`` where it is at its top and stays there, else None.
 
-    At its top means: at the highest level of the whole log, above the lowest, even from row to row (prompts differ, so
-    a policy that is right about some of them only would vary), and the goal's own term at its top as well.
+    At its top means: at the highest level of the whole log, even from row to row (prompts differ, so a policy that is
+    right about some of them only would vary), and the goal's own term at its top as well.
     """
     reward = history.get("reward").finite
     late = reward.since(onset)
     if len(late) < 2:
         return None
     level = float(late.values.mean())
-    best = history.setting("reward_max") or float(reward.values.max())
+    best = top_reward(history)
     span = max(best - float(reward.values.max()) + usual_range(reward), 1e-12)
-    even = float(late.values.std()) <= max(0.05 * span, 0.02 * abs(best))
+    even = float(late.values.std()) <= UNEVEN * max(span, abs(best))
     paid = level >= best - (1 - OF_MAXIMUM) * max(span, abs(best)) and (level > 0 or level > best - 0.8 * span)
     goal = goal_part(history)
     goal_reached = goal is None or (at_top(goal.mean) and float(goal.mean.finite.values[-1]) > 0)
     if not (even and paid and goal_reached) or held_out_contradicts(history):
         return None
     return level
+
+
+def top_reward(history: History) -> float:
+    """What a completion can earn at most: as the task says, else the best row so far."""
+    known = history.setting("reward_max")
+    return known if known is not None else float(history.get("reward").finite.values.max())
 
 
 def held_out_contradicts(history: History) -> bool:

@@ -13,6 +13,8 @@ from evenhand.records import Severity
 # Share of completions that hit the limit. 0.9 leaves room for the few short ones of a batch; public reports of the
 # fault stand at 0.97 to 1.0, healthy long-reasoning runs reach 0.1 to 0.3, so a false alarm needs a rare task.
 CLIPPED = 0.9
+# Rows from which it is said although answers are read; where none is, one row of completions says enough.
+FEWEST_ROWS = 3
 # A goal that is earned this often was read before the limit: the text only goes on after it.
 GOAL_EARNED = 0.05
 
@@ -63,7 +65,7 @@ class TruncatedBeforeAnswer(Rule):
         cut = all_clipped(history)
         if not len(cut):
             return self.unknown("neither completions/clipped_ratio nor the shortest and longest length was logged")
-        if float(recent(cut).values.mean()) < 0.8 or (len(cut) < 2 and history.rows > 1):
+        if float(recent(cut).values.mean()) < 0.8 or (len(cut) < FEWEST_ROWS and self.answers_are_read(history)):
             return None
         onset = stretch_onset(cut)
         came_later = len(cut.before(onset)) >= 3
