@@ -6,7 +6,7 @@ again before a checkpointed backward pass would mix two kinds of attention.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,56 +122,67 @@ def attend(
     return torch.matmul(weights, value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A block made ready for the layers: ``keys`` are the nodes it looks at, path above first."""
-
-    block: Block
-    keys: torch.Tensor  # [S]
-    mask: torch.Tensor  # [Q, S], additive
-    distance: torch.Tensor  # [Q, S], how far back each key lies
-
-
 class TreeAttention:
     """Every node of a tree sees its ancestors and itself. Nodes stand in one row, in preorder.
 
-    The masks are built once and serve all layers.
+    Keys of all blocks are gathered at once, and queries cut at once: a gather or a cut for each block would cost a
+    buffer over the whole tree for each of them in the backward pass. The masks are built once and serve all layers.
     """
 
     def __init__(self, tree: PrefixTree, device: torch.device) -> None:
-        self._device = device
+        blocks = cut(tree)
+        keys = [_keys(tree, block, device) for block in blocks]
+        self._query_sizes = [block.stop - block.start for block in blocks]
+        self._key_sizes = [len(index) for index in keys]
+        self._keys = torch.cat(keys)
         self._deepest = max(tree.depths, default=0)
-        self._depths = torch.tensor(tree.depths, device=device)
-        self._ends = torch.tensor(tree.ends, device=device)
-        self._pieces = [self._piece(tree, block) for block in cut(tree)]
-        self._prepared: dict[tuple[int | None, torch.dtype], list[torch.Tensor]] = {}
-
-    def _piece(self, tree: PrefixTree, block: Block) -> _Piece:
-        queries = torch.arange(block.start, block.stop, device=self._device)
-        above = torch.tensor(tree.ancestors(block.above), device=self._device, dtype=queries.dtype)
-        keys = torch.cat([above, queries])
-        seen = (keys[None, :] <= queries[:, None]) & (queries[:, None] < self._ends[keys][None, :])
-        mask = torch.zeros(seen.shape, device=self._device).masked_fill(~seen, -torch.inf)
-        return _Piece(block, keys, mask, self._depths[queries][:, None] - self._depths[keys][None, :])
+        depths = torch.tensor(tree.depths, device=device)
+        ends = torch.tensor(tree.ends, device=device)
+        queries = torch.arange(len(tree), device=device).split(self._query_sizes)
+        self._seen = [_seen(nodes, index, ends) for nodes, index in zip(queries, keys, strict=True)]  # [Q, S] each
+        self._distances = [depths[nodes][:, None] - depths[index] for nodes, index in zip(queries, keys, strict=True)]
+        self._masks: dict[tuple[int | None, torch.dtype], list[torch.Tensor]] = {}
 
     def attend(self, heads: Heads) -> torch.Tensor:
         """Attention output of one layer, [1, H, N, D], block by block."""
         repeats = heads.query.shape[1] // heads.key.shape[1]
-        outputs = []
-        for piece, mask in zip(self._pieces, self._masks(heads.window, heads.query.dtype), strict=True):
-            key = heads.key.index_select(2, piece.keys).repeat_interleave(repeats, 1)
-            value = heads.value.index_select(2, piece.keys).repeat_interleave(repeats, 1)
-            query = heads.query[:, :, piece.block.start : piece.block.stop]
-            outputs.append(attend(heads, query, key, value, mask))
-        return torch.cat(outputs, dim=2)
+        pieces = zip(
+            heads.query.split(self._query_sizes, dim=2),
+            _repeated(heads.key.index_select(2, self._keys), repeats).split(self._key_sizes, dim=2),
+            _repeated(heads.value.index_select(2, self._keys), repeats).split(self._key_sizes, dim=2),
+            self._additive(heads.window, heads.query.dtype),
+            strict=True,
+        )
+        return torch.cat([attend(heads, query, key, value, mask) for query, key, value, mask in pieces], dim=2)
 
-    def _masks(self, window: int | None, dtype: torch.dtype) -> Sequence[torch.Tensor]:
+    def _additive(self, window: int | None, dtype: torch.dtype) -> list[torch.Tensor]:
         """One additive mask [1, 1, Q, S] for each block, made once for each kind of layer."""
         if window is not None and window > self._deepest:
             window = None
-        if (window, dtype) not in self._prepared:
-            masks = [piece.mask for piece in self._pieces]
+        if (window, dtype) not in self._masks:
+            seen = self._seen
             if window is not None:
-                masks = [piece.mask.masked_fill(piece.distance >= window, -torch.inf) for piece in self._pieces]
-            self._prepared[window, dtype] = [mask.to(dtype)[None, None] for mask in masks]
-        return self._prepared[window, dtype]
+                seen = [see & (back < window) for see, back in zip(seen, self._distances, strict=True)]
+            masks = [torch.zeros(see.shape, dtype=dtype, device=see.device) for see in seen]
+            for mask, see in zip(masks, seen, strict=True):
+                mask.masked_fill_(~see, -torch.inf)
+            self._masks[window, dtype] = [mask[None, None] for mask in masks]
+        return self._masks[window, dtype]
+
+
+def _keys(tree: PrefixTree, block: Block, device: torch.device) -> torch.Tensor:
+    """Nodes that a block looks at: the path above it, then its own."""
+    return torch.tensor([*tree.ancestors(block.above), *range(block.start, block.stop)], device=device)
+
+
+def _seen(queries: torch.Tensor, keys: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Whether each key is the query or one of its ancestors, [Q, S]: subtrees are intervals of the preorder."""
+    return (keys[None, :] <= queries[:, None]) & (queries[:, None] < ends[keys][None, :])
+
+
+def _repeated(states: torch.Tensor, repeats: int) -> torch.Tensor:
+    """[1, K, S, D] -> [1, K × repeats, S, D]: key-value heads for the query heads that share them."""
+    if repeats == 1:
+        return states
+    batch, heads, length, size = states.shape
+    return states[:, :, None].expand(batch, heads, repeats, length, size).reshape(batch, -1, length, size)
