@@ -36,6 +36,7 @@ LEVELS = {
     "report": 6,
     "testing": 6,
     "watch": 6,
+    "checklist": 6,
     "bench": 6,
     "pitfalls": 6,
     "cli": 7,
@@ -49,7 +50,7 @@ WITHOUT_TORCH = {"errors", "records", "config", "intervals", "paired", "environm
     "watch",
 }
 # Libraries that take longer to load than a command that does not need them may wait.
-HEAVY = {"torch", "transformers", "trl", "datasets", "accelerate", "scipy", "numpy", "pandas", "rich", "peft", "gguf"}
+HEAVY = {"torch", "transformers", "trl", "datasets", "accelerate", "scipy", "numpy", "pandas", "rich", "peft", "gguf", "ray"}
 
 
 def part_of(path):
@@ -103,13 +104,13 @@ def test_trl_is_imported_only_where_it_is_driven_or_timed(path):
     assert not [module for module, _ in imports(path) if module.split(".")[0] == "trl"]
 
 
-def test_trl_is_subclassed_in_one_file():
+def test_trl_is_subclassed_in_one_file_and_where_it_is_timed():
     def subclasses_trainer(path):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         return any("GRPOTrainer" in ast.unparse(base) for node in classes for base in node.bases)
 
-    assert [path.name for path in MODULES if subclasses_trainer(path)] == ["trainer.py"]
+    assert [path.name for path in MODULES if subclasses_trainer(path)] == ["timed.py", "trainer.py"]
 
 
 @pytest.mark.parametrize("part", sorted(WITHOUT_TORCH))
