@@ -1,4 +1,4 @@
-"""The rules of the layout, held by reading the source: levels, where TRL and torch may be imported, the README's tree."""
+"""The rules of the layout, read off the source: levels, where TRL and torch may be imported, the README's tree."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "evenhand"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
-# Lower levels know nothing of higher ones. A folder stands for everything in it. The README's tree shows the same numbers.
+# Lower levels know nothing of higher ones. A folder stands for everything in it. The README shows the same numbers.
 LEVELS = {
     "errors": 0,
     "records": 1,
@@ -43,14 +43,27 @@ LEVELS = {
     "__main__": 8,
     "__init__": 8,
 }
-WITHOUT_TORCH = {"errors", "records", "config", "intervals", "paired", "environment", "runfolder", "tasks", "rewards"} | {
-    "diagnosis",
-    "selection",
-    "report",
-    "watch",
+WITHOUT_TORCH = {
+    *("errors", "records", "config", "intervals", "paired", "environment", "runfolder", "tasks", "rewards"),
+    *("diagnosis", "selection", "report", "watch", "checklist"),
 }
 # Libraries that take longer to load than a command that does not need them may wait.
-HEAVY = {"torch", "transformers", "trl", "datasets", "accelerate", "scipy", "numpy", "pandas", "rich", "peft", "gguf", "ray"}
+HEAVY = {
+    *(
+        "torch",
+        "transformers",
+        "trl",
+        "datasets",
+        "accelerate",
+        "scipy",
+        "numpy",
+        "pandas",
+        "rich",
+        "peft",
+        "gguf",
+        "ray",
+    ),
+}
 
 
 def part_of(path):
