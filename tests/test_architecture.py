@@ -39,9 +39,10 @@ LEVELS = {
     "checklist": 6,
     "bench": 6,
     "pitfalls": 6,
-    "cli": 7,
-    "__main__": 8,
-    "__init__": 8,
+    "reference": 7,
+    "cli": 8,
+    "__main__": 9,
+    "__init__": 9,
 }
 WITHOUT_TORCH = {
     *("errors", "records", "config", "intervals", "paired", "environment", "runfolder", "tasks", "rewards"),

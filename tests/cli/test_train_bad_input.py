@@ -149,7 +149,19 @@ def test_a_disk_that_refuses_in_the_middle_is_one_sentence_and_loses_nothing(tmp
         # The weights (1.1 MB) pass, the optimiser's state (2.3 MB) does not: saving fails half way.
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 
-    command = [sys.executable, "-m", "evenhand", "train", "--no-preflight", "--steps", "2", "--set", "evaluation.every=1", "--out", "run"]
+    command = [
+        sys.executable,
+        "-m",
+        "evenhand",
+        "train",
+        "--no-preflight",
+        "--steps",
+        "2",
+        "--set",
+        "evaluation.every=1",
+        "--out",
+        "run",
+    ]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=small_files_only, check=False
     )
