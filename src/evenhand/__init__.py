@@ -16,6 +16,9 @@ _HOMES = {
     "RunFolder": ("evenhand.runfolder", "RunFolder"),
     "Task": ("evenhand.tasks", "Task"),
     "choose": ("evenhand.selection", "choose"),
+    "diagnose": ("evenhand.diagnosis.diagnose", "diagnose"),
+    "read_history": ("evenhand.diagnosis.readers", "read_history"),
+    "show_report": ("evenhand.report", "show"),
     "train": ("evenhand.training.run", "start"),
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - sorted() of a literal table is a list

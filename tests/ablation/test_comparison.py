@@ -92,3 +92,9 @@ def test_goals_of_different_tasks_are_never_subtracted(tmp_path: Path) -> None:
     assert (goal.verdict, goal.difference) == ("not comparable", None)
     assert shared.verdict == "worse"
     assert result.values("lines", "goal")[1] == 0.4
+
+
+def test_how_fast_an_arm_learns_is_the_mean_over_its_evaluations(tmp_path: Path) -> None:
+    result = result_of(tmp_path, {"base": [20, 22], "more": [40, 41]}, metrics=("mean:fully_correct", "unmeasured"))
+    assert result.values("base", "mean:fully_correct") == {1: 0.4, 2: 0.44}  # step 0 does not count
+    assert result.values("base", "unmeasured") == {}

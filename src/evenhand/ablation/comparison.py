@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy import stats
 
-from evenhand.ablation.study import GOAL, Study
+from evenhand.ablation.study import GOAL, MEAN, Study
 from evenhand.ablation.trials import State
 from evenhand.records import Evaluation
 from evenhand.runfolder import RunFolder
@@ -25,7 +25,7 @@ LEAST_SEEDS = 2  # one seed has no spread
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one trial reached at its last evaluation; ``values`` by metric, ``goal`` under that name."""
+    """What one trial reached, by the names in the study's ``metrics``; ``step`` is that of its last evaluation."""
 
     arm: str
     seed: int
@@ -105,16 +105,27 @@ def conclude(study: Study, states: Sequence[State]) -> Result:
 
 
 def measure(state: State, study: Study) -> Measured | None:
-    """The last evaluation of a trial; None where it has none."""
+    """What a trial reached; None where it has no evaluation."""
     split = state.trial.config.evaluation.split
     evaluations: list[Evaluation] = [e for e in RunFolder(state.folder).evaluations() if e.split == split]
     if not evaluations:
         return None
-    last = max(evaluations, key=lambda evaluation: evaluation.step)
+    evaluations.sort(key=lambda evaluation: evaluation.step)
     goal = task_named(state.trial.config.task).goal
-    named = {metric: goal if metric == GOAL else metric for metric in study.metrics}
-    values = {metric: last.metrics[name] for metric, name in named.items() if name in last.metrics}
-    return Measured(state.trial.arm, state.trial.seed, last.step, values)
+    values = {}
+    for metric in study.metrics:
+        name = metric.removeprefix(MEAN)
+        value = value_of(evaluations, goal if name == GOAL else name, mean=metric.startswith(MEAN))
+        if value is not None:
+            values[metric] = value
+    return Measured(state.trial.arm, state.trial.seed, evaluations[-1].step, values)
+
+
+def value_of(evaluations: Sequence[Evaluation], name: str, mean: bool) -> float | None:
+    """A metric at the last evaluation, or its mean over all after step 0; None where it was not measured."""
+    places = [evaluation for evaluation in evaluations if evaluation.step > 0] if mean else [*evaluations[-1:]]
+    values = [evaluation.metrics[name] for evaluation in places if name in evaluation.metrics]
+    return math.fsum(values) / len(values) if values and len(values) == len(places) else None
 
 
 def contrast_of(study: Study, arm: str, metric: str, measured: Sequence[Measured]) -> Contrast:
@@ -123,7 +134,7 @@ def contrast_of(study: Study, arm: str, metric: str, measured: Sequence[Measured
     base = {one.seed: one.values[metric] for one in measured if one.arm == study.reference and metric in one.values}
     seeds = tuple(sorted(own.keys() & base.keys()))
     tasks = {str(study.arms[name].get("task", study.shared.get("task"))) for name in (arm, study.reference)}
-    if metric == GOAL and len(tasks) > 1:
+    if metric.removeprefix(MEAN) == GOAL and len(tasks) > 1:
         return Contrast(arm, metric, seeds, None, None, None, "not comparable")
     if len(seeds) < LEAST_SEEDS:
         difference = own[seeds[0]] - base[seeds[0]] if seeds else None

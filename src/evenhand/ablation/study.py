@@ -15,13 +15,14 @@ from evenhand.training import arguments
 
 SEED = "train.seed"
 GOAL = "goal"  # in a study's metrics: the goal of the arm's own task
+MEAN = "mean:"  # before a metric: its mean over all evaluations after step 0, which tells how fast an arm learns
 
 
 class Study(Table):
     """A study as its TOML file says it.
 
-    ``metrics`` are judged at the last evaluation, whose place is fixed before training: a chosen checkpoint would add
-    the luck of choosing.
+    A metric is judged at the last evaluation, or with ``mean:`` before it over all evaluations after step 0. Both places
+    are fixed before training; a chosen checkpoint would add the luck of choosing.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")

@@ -63,10 +63,12 @@ def show(result: Any) -> None:
         for arm in result.study.arms:
             values = result.values(arm, metric)
             cells = [f"{values[seed]:.1%}" if seed in values else "–" for seed in result.study.seeds]
-            mean = f"{sum(values.values()) / len(values):.1%}" if values else "–"
-            rows.append([arm, *cells, mean])
+            average = f"{sum(values.values()) / len(values):.1%}" if values else "–"
+            rows.append([arm, *cells, average])
         columns = ("arm", *(f"seed {seed}" for seed in result.study.seeds), "mean")
-        out.print(table(f"{metric} at the last evaluation", columns, rows))
+        mean = metric.startswith("mean:")
+        when = "mean over the evaluations after step 0" if mean else "at the last evaluation"
+        out.print(table(f"{metric.removeprefix('mean:')}, {when}", columns, rows))
     for sentence in result.sentences():
         out.print(sentence, markup=False)
     for state in result.failed:
