@@ -21,8 +21,8 @@ MEAN = "mean:"  # before a metric: its mean over all evaluations after step 0, w
 class Study(Table):
     """A study as its TOML file says it.
 
-    A metric is judged at the last evaluation, or with ``mean:`` before it over all evaluations after step 0. Both places
-    are fixed before training; a chosen checkpoint would add the luck of choosing.
+    A metric is judged at the last evaluation, or with ``mean:`` before it over all evaluations after step 0. Both are
+    fixed before training; a chosen checkpoint would add the luck of choosing.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
