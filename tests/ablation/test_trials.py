@@ -109,6 +109,9 @@ def test_the_command_is_train_with_the_same_preflight_then_resume(tmp_path: Path
     job = trials.job_of(STUDY, TRIALS[0], trials.state_of(TRIALS[0], out))
     assert list(job.command[1:4]) == ["-m", "evenhand", "train"]
     assert "--no-preflight" not in job.command
+    accepting = STUDY.model_copy(update={"accepts": {"a": ("near-miss-scores-full",)}})
+    job = trials.job_of(accepting, TRIALS[0], trials.state_of(TRIALS[0], out))
+    assert list(job.command[-2:]) == ["--accept", "near-miss-scores-full"]
     folder = RunFolder.create(out, "t", out / "a" / "seed-1")
     folder.write_text("config.toml", RunConfig().to_toml())
     job = trials.job_of(STUDY, TRIALS[0], trials.state_of(TRIALS[0], out))

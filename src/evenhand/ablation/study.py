@@ -33,6 +33,9 @@ class Study(Table):
     metrics: tuple[str, ...] = (GOAL,)
     reference: str = Field(description="the arm that every other one is compared with")
     preflight: bool = True
+    accepts: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="by arm: findings of preflight that the study is about, and that stop no run"
+    )
     shared: Mapping[str, Any] = Field(default_factory=dict, alias="set", description="settings of all arms")
     arms: Mapping[str, Mapping[str, Any]] = Field(min_length=2)
 
@@ -101,6 +104,7 @@ def study_faults(study: Study) -> list[str]:
         undeclared = [key for key in dotted(settings) if not declared(key, study.varies)]
         if undeclared:
             faults.append(f"arms.{name}: sets {', '.join(undeclared)}, which 'varies' does not declare.")
+    faults += [f"accepts.{name}: there is no such arm." for name in study.accepts if name not in study.arms]
     if any(declared(SEED, (key,)) for key in study.varies):
         faults.append("varies: the seed is what repeats an arm, not what sets it apart.")
     return faults

@@ -139,5 +139,6 @@ def job_of(study: Study, trial: Trial, state: State) -> Job:
             set_aside(folder)
         command += [str(config), "--out", str(folder)]
         command += [] if study.preflight else ["--no-preflight"]
+        command += [word for code in study.accepts.get(trial.arm, ()) for word in ("--accept", code)]
     log = folder.with_name(folder.name + LOG_SUFFIX)
     return Job(trial.name, command, str(Path.cwd()), str(log))

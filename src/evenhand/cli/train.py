@@ -1,5 +1,7 @@
 """``evenhand train``."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +28,9 @@ def train(
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; must not exist or be empty.")] = None,
     resume: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Train whatever preflight would say.")] = False,
+    accept: Annotated[
+        list[str] | None, typer.Option("--accept", metavar="CODE", help="A finding of preflight that stops no run.")
+    ] = None,
     assignments: options.Assignments = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -40,7 +45,8 @@ def train(
         outcome = run.resume(resume, chosen, fresh=configuration is not None or out is not None)
     else:
         source = options.configuration_source(configuration, model)
-        outcome = run.start(source, chosen, out=out, examine=None if no_preflight else examine)
+        look = None if no_preflight else partial(examine, accepted=accept or ())
+        outcome = run.start(source, chosen, out=out, examine=look)
     if outcome is None:
         return  # another process of this launch reports
     if as_json:
@@ -53,8 +59,12 @@ def train(
         raise typer.Exit(1)
 
 
-def examine(config: "RunConfig") -> dict[str, Any]:
+def examine(config: "RunConfig", accepted: Sequence[str]) -> dict[str, Any]:
     """Preflight before a run: its findings on stderr, its report for the run folder.
+
+    Args:
+        config: The resolved configuration.
+        accepted: Codes that the user knows of and that stop no run; they are recorded.
 
     Raises:
         RunStopped: a finding says that going on would waste the run.
@@ -66,9 +76,8 @@ def examine(config: "RunConfig") -> dict[str, Any]:
     stderr().print(f"preflight: {len(report.findings)} findings, {len(serious)} of them serious", markup=False)
     also = [finding for finding in report.findings if finding.code in ALWAYS_SAID and finding not in serious]
     print_findings([*serious, *also], to=stderr())
-    stops = [finding.code for finding in report.findings if finding.severity == "stop"]
+    stops = [f.code for f in report.findings if f.severity == "stop" and f.code not in accepted]
     if stops:
-        raise RunStopped(
-            f"Preflight stops this run: {', '.join(stops)}.", "Mend it, or train all the same with --no-preflight."
-        )
-    return report.to_json()
+        remedy = "Mend it, or train all the same with --accept CODE or --no-preflight."
+        raise RunStopped(f"Preflight stops this run: {', '.join(stops)}.", remedy)
+    return {**report.to_json(), "accepted": list(accepted)}

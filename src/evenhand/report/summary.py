@@ -49,7 +49,7 @@ def what_it_reached(run: RunView) -> str:
         return ""
     if metric not in after.metrics:
         metric = next(iter(after.metrics))
-    reached = f"{rate(after, metric)} on {metric} of {after.n} {after.split} problems"
+    reached = f"{rate(after, metric)} by {metric}, on {after.n} {after.split} problems that it was not trained on"
     kept = f"The kept checkpoint, step {after.step}," if run.chosen_step == after.step else f"Step {after.step}"
     if before is None or before.step == after.step:
         return f"{kept} reaches {reached}."
