@@ -13,6 +13,9 @@ from evenhand.report import build, show, write
 from evenhand.runfolder import RunFolder
 from tests.made_runs import Plan, make_run
 
+ROOT = Path(__file__).parents[2]
+RECORDED = sorted([*(ROOT / "tests" / "fixtures" / "logs").iterdir(), *(ROOT / "docs" / "results").iterdir()])
+
 
 def words(page: str) -> str:
     """The page's text without markup, scripts and styles."""
@@ -116,3 +119,15 @@ def test_the_page_stays_below_five_megabytes(count: int, tmp_path: Path, monkeyp
     page = build(runs)
     own = 5_000_000 - 3_300_000  # what the budget leaves for everything else
     assert len(page.encode()) < own
+
+
+@pytest.mark.parametrize("path", [path for path in RECORDED if path.is_dir()], ids=lambda path: path.name)
+def test_a_recorded_real_run_gives_a_page(path: Path) -> None:
+    page = build([RunFolder(path)])
+    assert 'data-figure="scores-0"' in page
+    assert "steps-explained" in page
+
+
+def test_a_collapsed_run_says_stop_at_its_step() -> None:
+    page = words(build([RunFolder(ROOT / "tests" / "fixtures" / "logs" / "collapsed")]))
+    assert "STOP collapsed-identical-rollouts from step" in page
