@@ -167,8 +167,8 @@ def time_left(history: History, steps: float) -> str:
     rollout = history.get("rollout_time").finite.tail(20)
     a_step = float(whole.values.mean())
     text = spoken(steps * a_step)
-    if len(rollout):
-        share = min(float(rollout.values.mean()), a_step)
+    if len(rollout):  # a step that reuses completions logs none
+        share = min(float(rollout.since(float(whole.steps[0])).values.sum()) / len(whole), a_step)
         text += f": {spoken(steps * share)} rollout, {spoken(steps * (a_step - share))} update"
     return f"{text} ({a_step:.2g} s a step, evaluations apart)"
 

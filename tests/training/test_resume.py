@@ -15,7 +15,8 @@ from evenhand.runfolder import RunFolder
 from evenhand.training.trainer import ResumableTrainer
 from models_for_tests import save_random_qwen3
 
-TIMES = {"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos", "train_loss"}
+TIMES = {"step_time", "rollout_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
+TIMES |= {"total_flos", "train_loss"}
 
 
 @pytest.fixture(scope="module")

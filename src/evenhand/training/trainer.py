@@ -5,6 +5,7 @@ signatures, so that a new TRL that moves one of them is noticed before a run is.
 import copy
 import logging
 import math
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,20 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
     """``GRPOTrainer`` whose resumed run equals the run that was never stopped (CPU, same seed).
 
     Departures from TRL: the data's order after an epoch's end, and the place in the generation cycle with its buffered
-    completions, both survive a checkpoint. Nothing else changes.
+    completions, both survive a checkpoint; the time of a rollout is logged. Nothing else changes.
     """
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler[int]:
         sampler = super()._get_train_sampler(dataset)
         return EpochSampler(sampler, self) if isinstance(sampler, RepeatSampler) else sampler
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """TRL's; its time is logged as ``rollout_time``, so that a step's time can be told apart."""
+        start = time.perf_counter()
+        made = super()._generate_and_score_completions(inputs)
+        mode = "train" if self.model.training else "eval"
+        self._metrics[mode]["rollout_time"].append(time.perf_counter() - start)
+        return made
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)

@@ -97,6 +97,7 @@ ALIASES = {
     "num_input_tokens_seen": "num_tokens",
     "step_time": "step_time",
     "timing_s/step": "step_time",
+    "rollout_time": "rollout_time",
     "timing_s/gen": "rollout_time",
     "memory/process": "memory/process",
     "memory(gib)": "memory/process",
