@@ -63,6 +63,13 @@ def test_several_runs_are_compared_on_the_same_problems(tmp_path: Path) -> None:
     assert "train.seed = 2" in page
 
 
+def test_what_runs_share_is_said_once_and_what_each_reached_is_always_said(tmp_path: Path) -> None:
+    page = words(build([make_run(tmp_path / f"run-{i}") for i in range(3)]))  # the same three times
+    assert page.count("practised the task") == 1
+    assert page.count("not scored on the test problems") == 1
+    assert page.count("The kept checkpoint, step 20,") == 3
+
+
 def test_runs_of_different_tasks_are_never_laid_over_one_another(tmp_path: Path) -> None:
     first = make_run(tmp_path / "first")
     second = make_run(tmp_path / "second")

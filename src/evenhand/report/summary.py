@@ -29,6 +29,17 @@ def sentences(run: RunView) -> list[str]:
     return [sentence for sentence in (what_was_run(run), what_it_reached(run), what_test_says(run)) if sentence]
 
 
+def tellings(runs: Sequence[RunView]) -> list[tuple[RunView, list[str]]]:
+    """Every run with its sentences; how it was run, and that test was not scored, are said once if they are the same."""
+    said: set[str] = set()
+    told = []
+    for run in runs:
+        common = {what_was_run(run)} if tests_of(run) else {what_was_run(run), what_test_says(run)}
+        told.append((run, [sentence for sentence in sentences(run) if sentence not in common & said]))
+        said |= common
+    return told
+
+
 def what_was_run(run: RunView) -> str:
     """Model, task and steps."""
     steps = run.metrics[-1].step if run.metrics else 0
