@@ -30,7 +30,7 @@ def sentences(run: RunView) -> list[str]:
 
 
 def tellings(runs: Sequence[RunView]) -> list[tuple[RunView, list[str]]]:
-    """Every run with its sentences; how it was run, and that test was not scored, are said once if they are the same."""
+    """Every run with its sentences; how it was run, and that test was not scored, are said once if they agree."""
     said: set[str] = set()
     told = []
     for run in runs:
