@@ -38,6 +38,7 @@ def train(
 
     Without arguments: the model that comes with Evenhand, on stepwise-parity, in minutes on two CPU cores.
     """
+    from evenhand.report import write  # noqa: PLC0415 - loads SciPy
     from evenhand.training import run  # noqa: PLC0415 - loads torch
 
     chosen = options.overrides(assignments, task=task, model=model, steps=steps, seed=seed, device=device)
@@ -49,12 +50,14 @@ def train(
         outcome = run.start(source, chosen, out=out, examine=look)
     if outcome is None:
         return  # another process of this launch reports
+    page = write([outcome.folder], outcome.folder.path / "report.html")
     if as_json:
         print_json(outcome.to_json())
     else:
         stdout().print(outcome.summary())
         for line in outcome.next_steps():
             stderr().print(line, markup=False)
+        stderr().print(f"The whole run on one page: {page}", markup=False)
     if outcome.interrupted or outcome.ended_by is not None:
         raise typer.Exit(1)
 
