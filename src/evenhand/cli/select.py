@@ -33,6 +33,9 @@ def select(run: options.RunPath, as_json: options.AsJson = False) -> None:
         ]
         for comparison in selection.comparisons
     ]
+    looks = len((folder.read_json("test.json") or {}).get("records", ()))
+    if looks > 1:
+        out.print(f"Test was looked at {looks} times, so its result is no longer that of problems nobody tuned on.")
     if rows:
         columns = ("step", selection.metric, "beside the best", "95 % interval", "p", "")
         out.print(table("Other saved checkpoints, on the same problems", columns, rows))
