@@ -44,7 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("three")
-    runs = [make_run(folder / f"run-{i}", Plan(steps=10, seed=i, skill=0.9 - 0.2 * i)) for i in range(3)]
+    runs = [make_run(folder / f"run-{i}", Plan(steps=10, group_size=4 + i, skill=0.9 - 0.2 * i)) for i in range(3)]
     return write(runs, folder / "report.html")
 
 

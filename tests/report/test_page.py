@@ -10,6 +10,7 @@ import pytest
 from evenhand.config import RunConfig
 from evenhand.errors import RunFolderError
 from evenhand.report import build, show, write
+from evenhand.report.reading import read_runs
 from evenhand.runfolder import RunFolder
 from tests.made_runs import Plan, make_run
 
@@ -68,6 +69,12 @@ def test_what_runs_share_is_said_once_and_what_each_reached_is_always_said(tmp_p
     assert page.count("practised the task") == 1
     assert page.count("not scored on the test problems") == 1
     assert page.count("The kept checkpoint, step 20,") == 3
+
+
+def test_runs_that_differ_in_the_seed_alone_look_alike(tmp_path: Path) -> None:
+    plans = [Plan(seed=1), Plan(seed=2), Plan(seed=1, group_size=8)]
+    runs = read_runs([make_run(tmp_path / f"run-{i}", plan) for i, plan in enumerate(plans)])
+    assert [run.style for run in runs] == [0, 0, 1]
 
 
 def test_runs_of_different_tasks_are_never_laid_over_one_another(tmp_path: Path) -> None:

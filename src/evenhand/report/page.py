@@ -113,7 +113,7 @@ def title_of(runs: Sequence[RunView]) -> str:
 def page_data(runs: Sequence[RunView], groups: Sequence[Group], packed: Packed) -> dict[str, Any]:
     """What the script needs: figures, and where each step's completions lie."""
     return {
-        "runs": [{"name": run.name, "chosen": run.chosen_step} for run in runs],
+        "runs": [{"name": run.name, "style": run.style} for run in runs],
         "figures": {f.anchor: [plot.to_json() for plot in f.drawing.plots] for g in groups for f in g.figures},
         "chunks": [{"run": chunk.run, "source": chunk.source, "steps": list(chunk.steps)} for chunk in packed.chunks],
     }

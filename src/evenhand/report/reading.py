@@ -1,7 +1,7 @@
 """Everything that the page shows of a run, read once from its folder. What is missing becomes a named gap."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenhand.config import RunConfig
@@ -26,7 +26,8 @@ NAME_LENGTH = 60
 class RunView:
     """One run, as the page sees it. A mapping that is empty was not recorded."""
 
-    index: int  # place among the runs of the page; gives colour, dash and symbol
+    index: int  # place among the runs of the page
+    style: int  # colour, dash and symbol; runs that differ in nothing but the seed share them
     name: str
     folder: RunFolder
     configuration: RunConfig | None
@@ -75,10 +76,19 @@ def read_runs(folders: Sequence[RunFolder]) -> list[RunView]:
         names = [f"{folder.path.resolve().parent.name}/{name}" for folder, name in zip(folders, names, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-    return [
-        read_run(folder, index, name[-NAME_LENGTH:])
-        for index, (folder, name) in enumerate(zip(folders, names, strict=True))
+    runs = [
+        read_run(folder, i, name[-NAME_LENGTH:]) for i, (folder, name) in enumerate(zip(folders, names, strict=True))
     ]
+    kinds: dict[str, int] = {}
+    return [replace(run, style=kinds.setdefault(kind_of(run), len(kinds))) for run in runs]
+
+
+def kind_of(run: RunView) -> str:
+    """What a run shares with its repetitions: the configuration without the seed; a number where that is unknown."""
+    if run.configuration is None:
+        return f"run {run.index}"
+    settings = run.configuration.model_dump(mode="json")
+    return repr({**settings, "train": {key: value for key, value in settings["train"].items() if key != "seed"}})
 
 
 def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
@@ -95,6 +105,7 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
         gaps.append("This run holds no evaluation: nothing is known of what it can do beyond its training samples.")
     return RunView(
         index=index,
+        style=index,
         name=name,
         folder=folder,
         configuration=configuration,

@@ -6,9 +6,10 @@
   const SYMBOLS = ["circle", "square", "triangle", "diamond2", "cross", "star", "wye"];
   const hidden = new Set(); // runs switched off in the legend
 
-  const colourOf = (run) => `var(--run-${run % 8})`;
-  const dashOf = (run) => DASHES[run % DASHES.length];
-  const symbolOf = (run) => SYMBOLS[run % SYMBOLS.length];
+  const styleOf = (run) => data.runs[run].style; // the same for runs that differ in nothing but the seed
+  const colourOf = (run) => `var(--run-${styleOf(run) % 8})`;
+  const dashOf = (run) => DASHES[styleOf(run) % DASHES.length];
+  const symbolOf = (run) => SYMBOLS[styleOf(run) % SYMBOLS.length];
 
   // Untrusted text goes through here and then into text nodes only. Control characters become pictures of themselves,
   // direction marks become names, so that nothing can hide or turn the text around it.
