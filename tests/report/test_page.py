@@ -102,6 +102,18 @@ def test_a_run_without_evaluations_still_going_killed_or_broken(tmp_path: Path) 
     assert "no config.toml" in build([RunFolder(tmp_path / "nothing")])
 
 
+def test_a_run_that_a_plain_trl_script_left(tmp_path: Path) -> None:
+    made = make_run(tmp_path / "run", Plan(steps=5, groups=4, group_size=8))
+    (made.path / "config.toml").unlink()
+    (made.path / "evaluations.jsonl").unlink()
+    arguments = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "num_generations": 8}
+    made.write_json("trainer_arguments.json", arguments)
+    page = words(build([made]))
+    assert "by a script of its own" in page
+    assert "32 / 8 completions a prompt = 4" in page
+    assert "holds no evaluation" in page
+
+
 def test_two_runs_of_one_name_stay_apart(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

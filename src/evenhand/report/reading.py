@@ -42,6 +42,7 @@ class RunView:
     environment: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, Any] = field(default_factory=dict)
     precision: Sequence[Mapping[str, Any]] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # the trainer's
     gaps: Sequence[str] = ()
 
     @property
@@ -120,6 +121,7 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
         environment=table(folder.read_json("environment.json")),
         hashes=table(folder.read_json("hashes.json")),
         precision=tables(folder.read_json("precision.json")),
+        arguments=configuration.train if configuration else table(folder.read_json("trainer_arguments.json")),
         gaps=tuple(gaps),
     )
 

@@ -187,7 +187,7 @@ def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def coverage(run: RunView) -> Table:
     """How many completions, prompts and epochs: the arithmetic by which steps are mistaken for epochs."""
-    train = run.configuration.train if run.configuration else {}
+    train = run.arguments
     batch = train.get("per_device_train_batch_size", 8)
     accumulation = train.get("gradient_accumulation_steps", 1)
     processes = run.environment.get("processes", 1)
@@ -210,7 +210,7 @@ def coverage(run: RunView) -> Table:
         ],
         ["epochs", f"{seen:g} / {size} training problems = {seen / size:.2g}" if size else UNKNOWN],
     ]
-    if run.configuration is None:
+    if not train:
         rows = [["completions", UNKNOWN]]
     return Table("Coverage", ("", run.name), rows)
 
@@ -233,7 +233,7 @@ def origins(run: RunView) -> Table:
 
 def settings(run: RunView) -> Table:
     """The whole configuration."""
-    flat = flattened(run.configuration.model_dump(mode="json")) if run.configuration else {}
+    flat = flattened(run.configuration.model_dump(mode="json") if run.configuration else run.arguments)
     return Table("Configuration", ("", ""), [[key, short(value)] for key, value in flat.items()] or [[UNKNOWN, ""]])
 
 
