@@ -123,7 +123,7 @@ def test_another_study_or_a_foreign_folder_is_not_written_over(tmp_path: Path) -
     more_seeds = STUDY.model_copy(update={"seeds": (1, 2, 3)})
     trials.open_study(more_seeds, tmp_path / "out")  # seeds may be added
     with pytest.raises(RunFolderError, match="another study"):
-        trials.open_study(STUDY.model_copy(update={"reference": "b"}), tmp_path / "out")
+        trials.open_study(STUDY.model_copy(update={"configuration": "smollm2-135m"}), tmp_path / "out")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "letter.txt").write_text("dear")
     with pytest.raises(RunFolderError, match="holds no study"):

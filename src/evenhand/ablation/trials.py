@@ -16,6 +16,8 @@ from evenhand.runfolder import RunFolder, replace_file
 STUDY_FILE = "study.json"
 LOG_SUFFIX = ".log"
 CONFIG_SUFFIX = ".toml"
+# What may change without making another study of it: it is done with more seeds, or in spite of a finding.
+MAY_CHANGE = dict.fromkeys(("seeds", "question", "accepts", "metrics", "reference"))
 Told = Callable[[Trial, int], None]
 
 STILL_TO_DO = {"absent", "interrupted", "running", "starting"}
@@ -39,7 +41,7 @@ def open_study(study: Study, out: Path) -> Path:
     """
     record = study.model_dump(mode="json", by_alias=True)
     earlier = RunFolder(out).read_json(STUDY_FILE)
-    if earlier is not None and {**earlier, "seeds": None} != {**record, "seeds": None}:
+    if earlier is not None and {**earlier, **MAY_CHANGE} != {**record, **MAY_CHANGE}:
         raise RunFolderError(f"{out} holds another study or another version of it.", "Name another folder for --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
