@@ -201,8 +201,8 @@ def test_hostile_text_does_no_harm(opened: Open, hostile: Path) -> None:
     for visible in (
         "<script>document.title='broken'</script>",
         "</textarea>",
-        "␛[31mred",
-        "before␀after",
+        "⟨ESC⟩[31mred",
+        "before⟨NUL⟩after",
         "⟨RLO⟩",
         "1,050,000 characters",
     ):

@@ -11,15 +11,14 @@
   const dashOf = (run) => DASHES[styleOf(run) % DASHES.length];
   const symbolOf = (run) => SYMBOLS[styleOf(run) % SYMBOLS.length];
 
-  // Untrusted text goes through here and then into text nodes only. Control characters become pictures of themselves,
-  // direction marks become names, so that nothing can hide or turn the text around it.
-  const DIRECTIONS = new Map([["\u061c", "ALM"], ["\u200e", "LRM"], ["\u200f", "RLM"], ["\u202a", "LRE"], ["\u202b", "RLE"],
-    ["\u202c", "PDF"], ["\u202d", "LRO"], ["\u202e", "RLO"], ["\u2066", "LRI"], ["\u2067", "RLI"], ["\u2068", "FSI"], ["\u2069", "PDI"],
-    ["\u200b", "ZWSP"], ["\u2028", "LS"], ["\u2029", "PS"], ["\ufeff", "BOM"]]);
-  const visible = (text) => text
-    .replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-    .replace(/[\u007f-\u009f]/g, (c) => `⟨${c.charCodeAt(0).toString(16).padStart(2, "0")}⟩`)
-    .replace(/[\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => `⟨${DIRECTIONS.get(c)}⟩`);
+  // Untrusted text goes through here and then into text nodes only. Characters that cannot be seen, or that turn the text
+  // around them, are written by name.
+  const NAMES = new Map([["\u0000", "NUL"], ["\u0007", "BEL"], ["\u0008", "BS"], ["\r", "CR"], ["\u001b", "ESC"], ["\u007f", "DEL"],
+    ["\u061c", "ALM"], ["\u200b", "ZWSP"], ["\u200e", "LRM"], ["\u200f", "RLM"], ["\u2028", "LS"], ["\u2029", "PS"], ["\u202a", "LRE"],
+    ["\u202b", "RLE"], ["\u202c", "PDF"], ["\u202d", "LRO"], ["\u202e", "RLO"], ["\u2066", "LRI"], ["\u2067", "RLI"], ["\u2068", "FSI"],
+    ["\u2069", "PDI"], ["\ufeff", "BOM"]]);
+  const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+  const visible = (text) => text.replace(UNSEEN, (c) => `⟨${NAMES.get(c) ?? c.charCodeAt(0).toString(16).padStart(2, "0")}⟩`);
 
   const element = (name, attributes = {}, ...children) => {
     const made = document.createElement(name);
