@@ -48,6 +48,12 @@ def test_an_arm_that_differs_in_more_than_it_declares_is_refused(tmp_path: Path)
         read_study(study_file(tmp_path, arms=arms))
 
 
+def test_another_arm_may_be_the_reference_if_it_is_one(tmp_path: Path) -> None:
+    assert read_study(study_file(tmp_path), "high").reference == "high"
+    with pytest.raises(ConfigurationError, match="'middle' is none of the arms"):
+        read_study(study_file(tmp_path), "middle")
+
+
 def test_the_seed_is_no_arm_and_all_faults_come_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_study(study_file(tmp_path, varies=["train"], reference="absent", seeds=[1, 1]))

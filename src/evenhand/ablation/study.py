@@ -60,13 +60,13 @@ def shipped_studies() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def read_study(source: str) -> Study:
-    """A study of a shipped name or a file.
+def read_study(source: str, reference: str | None = None) -> Study:
+    """A study of a shipped name or a file, compared with another arm than its own reference where one is named.
 
     Raises:
         ConfigurationError: there is none, it is no TOML, or it has faults, all of which are named.
     """
-    values = read_toml(source)
+    values = read_toml(source) | ({"reference": reference} if reference else {})
     try:
         study = Study.model_validate(values)
     except ValidationError as error:

@@ -24,6 +24,9 @@ def ablate(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try failed trials anew; what they left is kept.")
     ] = False,
+    reference: Annotated[
+        str | None, typer.Option("--reference", metavar="ARM", help="Compare with this arm instead of the study's own.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train every arm of a study with every seed and compare the arms over seeds. Called again, it goes on."""
@@ -33,7 +36,7 @@ def ablate(
     from evenhand.ablation.trials import open_study, run_trials  # noqa: PLC0415 - loads torch
     from evenhand.runfolder import RunFolder  # noqa: PLC0415 - keeps `evenhand --help` quick
 
-    read = read_study(study)
+    read = read_study(study, reference)
     chosen = ENGINES[engine](workers, address)
     trials = trials_of(read)
     folder = open_study(read, out or Path("studies") / read.name)
