@@ -206,7 +206,7 @@
       (most === null || (row[REWARD] !== null && row[REWARD] <= most)) &&
       (text === "" || content.texts[row[TEXT]].toLowerCase().includes(text)));
     const sign = { best: -1, worst: 1 }[field("order").value];
-    return sign ? kept.toSorted((a, b) => sign * ((a.row[REWARD] ?? 0) - (b.row[REWARD] ?? 0))) : kept;
+    return sign ? [...kept].sort((a, b) => sign * ((a.row[REWARD] ?? 0) - (b.row[REWARD] ?? 0))) : kept;
   };
 
   const linesOf = ({ row, content }) => {
