@@ -11,6 +11,11 @@ from evenhand.records import Severity
 
 # Rows of exact zeros that are asked for. A KL that is computed from weights that moved at all is never exactly 0.
 FEWEST_ROWS = 10
+# KL of a BF16 policy against itself in FP32 is 2e-6. A small FP32 model at a learning rate of 1e-6, far too low to
+# learn, passes 1e-5 after 40 rows and has grown thirtyfold by then; three times is far from that.
+ROUNDING = 1e-5
+FEWEST_ROWS_OF_ROUNDING = 30
+GROWTH = 3.0
 # Greedy evaluations that agree on every answer while the gradient lives. Two can agree in a well-trained model;
 # four in a row, over 30 steps and below 95 % right, did not occur in any healthy run here.
 FEWEST_EVALUATIONS = 4
@@ -41,7 +46,7 @@ class UpdatesSwallowed(Rule):
     )
 
     def judge(self, history: History) -> Verdict:
-        """Any of three signs: KL exactly zero, ratio exactly 1 on reused completions, evaluations identical."""
+        """KL exactly zero, ratio exactly 1 on reused completions, evaluations identical; a warning for KL of rounding."""
         gradient = history.get("grad_norm").finite
         rate = history.get("learning_rate").finite
         if not len(gradient):
@@ -49,16 +54,31 @@ class UpdatesSwallowed(Rule):
         if float(np.median(gradient.values)) <= 1e-8 or (len(rate) and float(rate.values.max()) == 0):
             return None
         sign = self.kl_is_zero(history) or self.ratio_is_one(history) or self.evaluations_agree(history)
-        if sign is None:
+        most = None if sign is not None else self.kl_is_rounding(history)
+        if sign is None and most is None:
             return None
-        what, step, evidence = sign
+        what, step, evidence = sign or most or ("", 0.0, {})
+        reach = "do not reach the weights" if most is None else "hardly reach the weights"
         return self.finding(
             f"The gradient is alive (norm about {float(np.median(gradient.values)):.3g}) and yet {what}: the updates "
-            "do not reach the weights.",
+            f"{reach}.",
             step=step,
             evidence=evidence | {"grad_norm": float(np.median(gradient.values))},
             remedy="Run evenhand probe: keep norms or all weights in FP32, or raise the learning rate.",
+            severity="warn" if most is not None else "stop",
         )
+
+    def kl_is_rounding(self, history: History) -> tuple[str, float, dict[str, float]] | None:
+        """KL at the level of rounding and not growing: weights that move add up, and their KL grows with the square."""
+        kl = history.get("kl").finite.since(2)
+        third = len(kl) // 3
+        if len(kl) < FEWEST_ROWS_OF_ROUNDING or float(kl.values.max()) > ROUNDING:
+            return None
+        early, late = float(kl.values[:third].mean()), float(kl.values[-third:].mean())
+        if late <= 0 or late >= GROWTH * early:
+            return None
+        said = f"KL to the reference stays at {late:.1g} for {len(kl)} rows without growing"
+        return said, float(kl.steps[0]), {"kl": late, "rows": len(kl)}
 
     def kl_is_zero(self, history: History) -> tuple[str, float, dict[str, float]] | None:
         """KL to the reference exactly zero on ten rows after the first."""
