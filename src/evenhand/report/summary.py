@@ -252,7 +252,7 @@ def evaluation_rows(run: RunView) -> Table:
 
 def percent(value: Any) -> str:
     """``66.0 %``."""
-    return f"{value:.1%}".replace("%", " %") if isinstance(value, int | float) else UNKNOWN
+    return f"{value:.1%}".replace("%", "\u00a0%") if isinstance(value, int | float) else UNKNOWN
 
 
 def signed(value: Any) -> str:
