@@ -244,7 +244,7 @@ def predictions(evaluation: Evaluation) -> Table:
     for answer in shown:
         given = evaluation.predictions[answer]
         bar = "█" * max(1, round(30 * given / max(evaluation.n, 1)))
-        table.add_row(Text(answer[:20]), str(given), str(evaluation.expected.count(answer)), bar)
+        table.add_row(Text(printable(answer[:20])), str(given), str(evaluation.expected.count(answer)), bar)
     return table
 
 
@@ -257,5 +257,10 @@ def findings(found: Sequence[Finding]) -> RenderableType:
     for one in sorted(found, key=lambda finding: order.index(finding.severity)):
         where = "" if one.step is None else f" (step {one.step})"
         lines.append(Text(f"{one.severity.upper():4} {one.code}{where} ", style=STYLES[one.severity]))
-        lines[-1].append(one.message, style="default")
+        lines[-1].append(printable(one.message), style="default")
     return Group(*lines)
+
+
+def printable(text: str) -> str:
+    """Text without control characters: an answer that a model gave may hold escape codes."""
+    return "".join(character if character.isprintable() else "·" for character in text)

@@ -46,7 +46,7 @@ class UpdatesSwallowed(Rule):
     )
 
     def judge(self, history: History) -> Verdict:
-        """KL exactly zero, ratio exactly 1 on reused completions, evaluations identical; a warning for KL of rounding."""
+        """KL exactly zero, ratio exactly 1 on reused completions, evaluations identical; a warning for rounding."""
         gradient = history.get("grad_norm").finite
         rate = history.get("learning_rate").finite
         if not len(gradient):
