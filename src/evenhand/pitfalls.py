@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -313,6 +314,11 @@ def page(results: Sequence[Result]) -> str:
     return PAGE_HEAD + "".join(section(result) for result in results)
 
 
+def wrapped(paragraph: str) -> str:
+    """A paragraph at the width of the other pages."""
+    return textwrap.fill(paragraph, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def section(result: Result) -> str:
     """Symptom, mechanism, what Evenhand says, remedy, figures."""
     pitfall = result.pitfall
@@ -323,12 +329,12 @@ def section(result: Result) -> str:
     ]
     parts = [
         f"\n## {pitfall.number}. {pitfall.title}\n",
-        f"**Symptom.** {pitfall.symptom}\n",
-        f"**Mechanism.** {pitfall.mechanism}\n",
+        wrapped(f"**Symptom.** {pitfall.symptom}"),
+        wrapped(f"**Mechanism.** {pitfall.mechanism}"),
         "**What Evenhand says.**\n",
         "\n".join(said) + "\n",
         f"On the mended twin: {', '.join(result.false_alarms()) or 'nothing of the kind'}.\n",
-        f"**Remedy.** {pitfall.remedy}\n",
+        wrapped(f"**Remedy.** {pitfall.remedy}"),
     ]
     keys = [*result.fault.figures, *(key for key in result.mended.figures if key not in result.fault.figures)]
     if keys:
