@@ -124,7 +124,7 @@ PITFALLS: tuple[Pitfall, ...] = (
         "The program says that there is no GPU, and the machine is taken for one without.",
         "This process cannot use the device: PyTorch was built without it, a sandbox hides it, or the interpreter is "
         "another one than was meant. That is not the same as not having it.",
-        "Read which of these it is, then start the interpreter that was meant outside the sandbox, or train on the CPU.",
+        "Read which of these it is; start the interpreter that was meant, outside the sandbox, or train on the CPU.",
         {"preflight": ("device-not-usable",)},
         device="absent",
     ),

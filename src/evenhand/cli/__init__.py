@@ -15,6 +15,7 @@ from evenhand.cli.checklist import checklist
 from evenhand.cli.compare import compare
 from evenhand.cli.diagnose import diagnose
 from evenhand.cli.evaluate import evaluate
+from evenhand.cli.pitfalls import pitfalls
 from evenhand.cli.preflight import preflight
 from evenhand.cli.probe import probe
 from evenhand.cli.report import report
@@ -37,6 +38,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     test,
     watch,
     checklist,
+    pitfalls,
     tasks,
 )
 
