@@ -15,6 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+from safetensors.torch import load_file, save_file
+
 from evenhand.diagnosis.readers import read_history
 from evenhand.diagnosis.signals import uniform_share
 from evenhand.errors import EvenhandError, LogError
@@ -223,8 +226,6 @@ def preflight(pitfall: Pitfall, mended: bool) -> dict[str, str]:
 
 def absent_device() -> str:
     """A device that this process cannot use, for real."""
-    import torch  # noqa: PLC0415 - heavy, and only this pitfall asks
-
     return "cuda" if torch.backends.mps.is_available() else "mps"
 
 
@@ -235,11 +236,8 @@ def train(source: Path, place: Path) -> None:
 
 def requantise(place: Path) -> None:
     """What loading the last checkpoint in BF16 and saving it again leaves."""
-    from safetensors.torch import load_file, save_file  # noqa: PLC0415 - loads torch
-    from torch import bfloat16  # noqa: PLC0415 - heavy
-
     for path in sorted(place.glob("checkpoints/checkpoint-*/model.safetensors")):
-        save_file({name: weight.to(bfloat16) for name, weight in load_file(path).items()}, path)
+        save_file({name: weight.to(torch.bfloat16) for name, weight in load_file(path).items()}, path)
 
 
 def diagnosed(place: Path) -> dict[str, str]:

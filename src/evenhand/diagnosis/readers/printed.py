@@ -26,7 +26,7 @@ def cleaned(text: str) -> str:
 
 def printed_rows(text: str) -> list[dict[str, Any]]:
     """Rows of any printed form, in order; empty where there are none."""
-    for reader in (dictionaries, tables, assignments, sentences):
+    for reader in (dictionaries, tables, braceless, assignments, sentences):
         rows = list(reader(text))
         if rows:
             return rows
@@ -118,6 +118,14 @@ def split_cells(line: str) -> list[str] | None:
     if line.count("\t") >= 2:
         return [cell.strip() for cell in line.strip("\n").split("\t")]
     return None
+
+
+def braceless(text: str) -> Iterator[dict[str, Any]]:
+    """Lines of quoted keys whose braces were lost in copying."""
+    for line in text.splitlines():
+        row = dictionary(line[:20000]) if line.count("'") + line.count('"') >= 6 else None
+        if row and len(row) >= 3:
+            yield row
 
 
 def assignments(text: str) -> Iterator[dict[str, Any]]:

@@ -83,8 +83,11 @@ class GroupsUniform(Rule):
         reward, spread = history.get("reward").finite, history.get("reward_std").finite.since(onset)
         levels = reward.values[np.isin(reward.steps, uniform)]
         parts = [part.std.finite for part in history.parts()]
+        _, (highest, lowest) = history.aligned("reward_max", "reward_min")
         if len(uniform) >= 3:
-            inside = any(np.any(std.values[np.isin(std.steps, uniform)] > 1e-9) for std in parts)
+            inside = bool(np.any(highest - lowest > 1e-9)) or any(
+                np.any(std.values[np.isin(std.steps, uniform)] > 1e-9) for std in parts
+            )
             return inside or (len(levels) > 1 and float(np.ptp(levels)) > 1e-6)
         between = max((float(std.since(onset).values.mean()) for std in parts if len(std.since(onset))), default=0.0)
         return bool(len(spread)) and between > 3 * float(spread.values.mean())
