@@ -182,7 +182,8 @@ def learn_kind(
     per_number = False
     for place, token in enumerate(key):
         if token == "?":
-            pieces.append(Slot("choice", frequent(line[place] for lines in members for line in lines)))
+            words = frequent(line[place] for lines in members for line in lines)
+            pieces.append(Slot("choice", tuple(sorted(words))))
         elif token != "#":
             pieces.append(token)
         elif is_copied(place, members, questions):

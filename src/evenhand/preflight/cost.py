@@ -20,7 +20,9 @@ def step_seconds(setup: Setup) -> float | None:
     if setup.settings is None:
         return None
     if setup.updates is not None and setup.updates.seconds > 0:
-        return setup.updates.seconds / setup.updates.steps
+        completions = setup.settings.completions_per_update
+        larger = completions / (setup.updates.completions or completions)
+        return setup.updates.seconds / setup.updates.steps * larger
     if setup.samples is None:
         return None
     sampling = seconds_per_completion(setup.samples) * setup.settings.completions_per_update

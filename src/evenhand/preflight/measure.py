@@ -18,11 +18,13 @@ from evenhand.evaluation import evaluating
 from evenhand.models.device import device_state, usable_device
 from evenhand.models.loading import Loaded, load, weight_files
 from evenhand.models.precision import census, parameter_group
+from evenhand.prefixtree import differs, refusal, roll_out
 from evenhand.preflight.device_trial import try_device
 from evenhand.preflight.question import Question
 from evenhand.preflight.reward_study import RewardStudy, mean_of, spread
 from evenhand.preflight.setup import Machine, Model, Sample, Samples, Unusable
 from evenhand.tasks import Task
+from evenhand.training.generation import Decoding, read_generation
 
 LONGEST_TRIED = 64  # the longest texts by characters, of which the longest in tokens is one
 SMALL_MODEL = 20_000_000  # parameters up to which sampling is cheap even on a processor
@@ -162,6 +164,7 @@ class Sampler:
     generation: Mapping[str, Any]
     template: Mapping[str, Any]
     group_size: int
+    on_tree: bool
 
     def complete(self, questions: Sequence[Question]) -> list[list[int]]:
         """Token ids of a group of completions for each question, up to and including the end token."""
@@ -169,11 +172,23 @@ class Sampler:
         model: Any = self.loaded.model
         prompts = [prompt_ids(tokenizer, question, self.template) for question in questions]
         repeated = [prompt for prompt in prompts for _ in range(self.group_size)]
-        batch = tokenizer.pad({"input_ids": repeated}, padding_side="left", return_tensors="pt").to(model.device)
+        asked = GenerationConfig(**self.generation)
+        decoding = self.decoding_on_the_tree(asked)
         with evaluating(model):
-            written = model.generate(**batch, generation_config=GenerationConfig(**self.generation))
+            if decoding is not None:
+                return roll_out(model, repeated, decoding.limits, decoding.sampling).completions
+            batch = tokenizer.pad({"input_ids": repeated}, padding_side="left", return_tensors="pt").to(model.device)
+            written = model.generate(**batch, generation_config=asked)
         completions = written[:, batch["input_ids"].shape[1] :].tolist()
         return [until_end(ids, tokenizer.eos_token_id) for ids in completions]
+
+    def decoding_on_the_tree(self, asked: GenerationConfig) -> Decoding | None:
+        """How the prefix tree would sample, or None where it must be the plain path."""
+        model: Any = self.loaded.model
+        if not self.on_tree or refusal(model) or differs(model):
+            return None
+        decoding = read_generation(asked, model)
+        return None if isinstance(decoding, str) else decoding
 
 
 def until_end(ids: list[int], end: int) -> list[int]:
@@ -193,7 +208,8 @@ def sampler_of(loaded: Loaded, config: RunConfig, train: Mapping[str, Any]) -> S
         **{name: train[name] for name in names if train.get(name) is not None},
         **(train.get("generation_kwargs") or {}),
     }
-    return Sampler(loaded, generation, template_arguments(config), max(int(train["num_generations"]), 2))
+    group_size = max(int(train["num_generations"]), 2)
+    return Sampler(loaded, generation, template_arguments(config), group_size, config.engine == "prefix-tree")
 
 
 def measure_samples(sampler: Sampler, study: RewardStudy, task: Task, seed: int) -> Samples:

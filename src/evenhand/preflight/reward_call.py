@@ -139,11 +139,21 @@ def binding_fault(function: Callable[..., Any], keywords: Mapping[str, Any]) -> 
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # built in, nothing to see
         return None
-    try:
-        signature.bind(**keywords)
-    except TypeError as error:
-        return Fault("signature", f"{name_of(function)}{signature} cannot be called as TRL calls it: {error}")
-    return None
+    parameters = signature.parameters.values()
+    takes = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    required = {
+        one.name
+        for one in parameters
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    }
+    foreign = [] if takes_all else [name for name in keywords if name not in takes]
+    missing = sorted(required - keywords.keys())
+    said = [f"it does not take {', '.join(foreign)}"] if foreign else []
+    said += [f"it needs {', '.join(missing)}"] if missing else []
+    if not said:
+        return None
+    return Fault("signature", f"{name_of(function)}{signature} cannot be called as TRL calls it: {' and '.join(said)}")
 
 
 def call(

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from evenhand.config import Draft, RunConfig
-from evenhand.errors import DataError, DeviceError, ModelError, RunStopped
+from evenhand.errors import DeviceError, ModelError, RunStopped
 from evenhand.models import resolve
 from evenhand.models.loading import Loaded
+from evenhand.preflight.check import present
 from evenhand.preflight.measure import (
     load_fresh,
     measure_machine,
@@ -21,7 +22,7 @@ from evenhand.preflight.own_task import reward_weights, task_data, task_study
 from evenhand.preflight.random_state import untouched_random_state
 from evenhand.preflight.report import PreflightReport, examine
 from evenhand.preflight.reward_study import RewardsFailed
-from evenhand.preflight.setup import Data, Settings, Setup
+from evenhand.preflight.setup import Settings, Setup
 from evenhand.preflight.update_probe import probe_updates
 from evenhand.tasks import Task, task_named
 from evenhand.training.effective import Effective, effective, settle
@@ -55,7 +56,8 @@ def run_preflight(
         say: Called with a line about what is being done.
 
     Raises:
-        ConfigurationError, TaskError: the task is unknown.
+        TaskError: the task is unknown.
+        DataError: the data folder is damaged or of another version.
     """
     return look(effective(config), with_model, with_model and with_probe, say)
 
@@ -67,6 +69,7 @@ def preflight_draft(
 
     Raises:
         ConfigurationError, TaskError: faults of the file itself.
+        DataError: the data folder is damaged or of another version.
     """
     return look(settle(drafted), with_model, with_model and with_probe, say)
 
@@ -95,19 +98,12 @@ def without_model(asked: Effective) -> Setup:
     """Data, rewards, settings and machine."""
     config = asked.config
     task = task_named(config.task)
-    absent: dict[str, str] = {}
-    data: Data | None = None
-    try:
-        data = task_data(task, config.data)
-    except DataError as error:
-        absent |= dict.fromkeys(("data", "rewards"), error.message)
-    study = task_study(task, data.train, reward_weights(asked.train)) if data is not None else None
+    data = task_data(task, config.data)
     return Setup(
         data=data,
-        rewards=study,
-        settings=settings_of(asked, task, len(data.train) if data is not None else task.splits["train"].size),
+        rewards=task_study(task, data.train, reward_weights(asked.train)),
+        settings=settings_of(asked, task, len(data.train)),
         machine=measure_machine(config),
-        absent=absent,
     )
 
 
@@ -133,14 +129,14 @@ def with_the_model(setup: Setup, asked: Effective, with_probe: bool, say: Say) -
     """One load and one set of samples for all checks, then the probe; a model that cannot be loaded is said once."""
     config = asked.config
     facts: dict[str, Any] = {}
+    machine, data = present(setup.machine), present(setup.data)
     say(f"loading {config.model}")
     try:
-        loaded = load_fresh(config, resolve(config.model), setup.machine) if setup.machine is not None else None
+        loaded = load_fresh(config, resolve(config.model), machine)
     except (ModelError, DeviceError) as error:
-        return replace(setup, absent={**setup.absent, **absent_parts(str(error))}), facts
-    if loaded is None or setup.data is None:
-        return replace(setup, absent={**setup.absent, **absent_parts("the data cannot be read")}), facts
-    setup = replace(setup, model=measure_model(loaded, config, setup.data.train))
+        reason = absent_parts("the model cannot be loaded")
+        return replace(setup, absent={**setup.absent, **reason}, load_failure=str(error)), facts
+    setup = replace(setup, model=measure_model(loaded, config, data.train))
     facts["norm_weights"] = dict(zip(("10 %", "50 %", "90 %"), norm_sizes(loaded), strict=True))
     say("sampling the fresh model")
     setup = sampled(setup, loaded, asked)
@@ -154,12 +150,10 @@ def with_the_model(setup: Setup, asked: Effective, with_probe: bool, say: Say) -
 
 def sampled(setup: Setup, loaded: Loaded, asked: Effective) -> Setup:
     """The set-up with samples, or with the reason why there are none."""
-    if setup.rewards is None:
-        return setup
     try:
         samples = measure_samples(
             sampler_of(loaded, asked.config, asked.train),
-            setup.rewards,
+            present(setup.rewards),
             task_named(asked.config.task),
             int(asked.train.get("seed") or 0),
         )

@@ -310,6 +310,7 @@ class Updates:
         learning_rate: At which.
         groups: What they did, by parameter group.
         seconds: How long the steps took together.
+        completions: Completions of one step, fewer than the run's for a large model; 0 where they are the run's.
         stale: Tensors that the optimiser held and the model did not.
         spread: Share of the sampled groups with any spread in their rewards; None where it was not logged.
     """
@@ -318,13 +319,18 @@ class Updates:
     learning_rate: float
     groups: tuple[GroupUpdate, ...]
     seconds: float = 0.0
+    completions: int = 0
     stale: int = 0
     spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything that checks look at. A part that is None could not be looked at; ``absent`` says why."""
+    """Everything that checks look at.
+
+    A part that is None could not be looked at; ``absent`` says why. ``load_failure`` says why the model cannot be
+    loaded.
+    """
 
     data: Data | None = None
     rewards: RewardStudy | None = None
@@ -334,3 +340,4 @@ class Setup:
     samples: Samples | None = None
     updates: Updates | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
+    load_failure: str = ""

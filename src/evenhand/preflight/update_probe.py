@@ -35,6 +35,7 @@ def read_answer(answer: dict[str, Any]) -> Updates:
         learning_rate=answer["learning_rate"],
         groups=groups,
         seconds=answer["seconds"],
+        completions=answer["completions"],
         stale=answer["stale"],
         spread=answer["spread"],
     )

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from evenhand.runfolder import RunFolder
 from evenhand.training.run import build_trainer, load_parts, quiet_libraries
 
 STEPS = 3
+LARGE_MODEL = 20_000_000  # parameters from which a step sees one micro-batch: Adam's step hardly depends on how many
 MOST_FOR_A_MEDIAN = 100_000  # entries; a median of more says nothing more
 HALF = 0.5
 
@@ -51,6 +52,7 @@ class Movement:
     learning_rate: float
     groups: list[GroupMovement]
     seconds: float
+    completions: int
     stale: int
     spread: float | None
 
@@ -189,6 +191,8 @@ def probe(config: RunConfig) -> Movement:
     config = config.model_copy(update={"train": {**config.train, **settings, "logging_steps": 1, "report_to": "none"}})
     with tempfile.TemporaryDirectory() as scratch:
         parts = load_parts(config)
+        if sum(weights.numel() for weights in parts.loaded.model.parameters()) > LARGE_MODEL:
+            parts = replace(parts, config=with_one_micro_batch(config))
         trainer = build_trainer(parts, RunFolder(Path(scratch)))
         watch = GradientWatch(trainer.model)
         trainer.add_callback(watch)
@@ -199,7 +203,18 @@ def probe(config: RunConfig) -> Movement:
         rate = float(trainer.args.learning_rate)
         stale = count_stale(trainer.optimizer, trainer.model)
     spread = sum(watch.spread) / len(watch.spread) if watch.spread else None
-    return Movement(STEPS, rate, summarise(watch, rate), seconds, stale, spread)
+    args = trainer.args
+    completions = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+    return Movement(STEPS, rate, summarise(watch, rate), seconds, completions, stale, spread)
+
+
+def with_one_micro_batch(config: RunConfig) -> RunConfig:
+    """One micro-batch a step, where it holds whole groups."""
+    size, group = (config.train.get(name, 8) for name in ("per_device_train_batch_size", "num_generations"))
+    own = ("steps_per_generation", "generation_batch_size")
+    if size % group or any(config.train.get(name) is not None for name in own):
+        return config
+    return config.model_copy(update={"train": {**config.train, "gradient_accumulation_steps": 1}})
 
 
 def count_stale(optimizer: Any, model: nn.Module) -> int:

@@ -21,6 +21,7 @@ from evenhand.preflight.checks.label_wrong import CHECK as LABEL_WRONG
 from evenhand.preflight.checks.learning_rate_band import CHECK as LEARNING_RATE_BAND
 from evenhand.preflight.checks.logging_steps_fractional import CHECK as LOGGING_STEPS_FRACTIONAL
 from evenhand.preflight.checks.memory_budget import CHECK as MEMORY_BUDGET
+from evenhand.preflight.checks.model_not_loadable import CHECK as MODEL_NOT_LOADABLE
 from evenhand.preflight.checks.mps_known_crash import CHECK as MPS_KNOWN_CRASH
 from evenhand.preflight.checks.near_miss_scores_full import CHECK as NEAR_MISS_SCORES_FULL
 from evenhand.preflight.checks.norm_weights_frozen import CHECK as NORM_WEIGHTS_FROZEN
@@ -64,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
     DEVICE_NOT_USABLE,
     BF16_UNSUPPORTED,
     MPS_KNOWN_CRASH,
+    MODEL_NOT_LOADABLE,
     MEMORY_BUDGET,
     DISK_BUDGET,
     STATE_LEFT_OVER,

@@ -38,7 +38,7 @@ class UpdatesSwallowed(Check):
     needs: ClassVar[tuple[Part, ...]] = ("updates",)
 
     def judge(self, setup: Setup) -> Verdict:
-        """The parameter group that moved least; the share of every group is in the evidence."""
+        """The parameter group that moved least; the share of every group is said, also where all is well."""
         updates = present(setup.updates)
         broken = [group for group in updates.groups if group.finite < 1.0]
         if broken:
@@ -51,16 +51,13 @@ class UpdatesSwallowed(Check):
         if not alive:
             return self.unknown("the sampled groups gave no gradient: every completion of a group scored alike")
         worst = min(alive, key=lambda group: group.moved)
-        if worst.moved >= NOTE_BELOW:
-            return None
-        severity: Severity = "stop" if worst.moved < STOP_BELOW else "warn" if worst.moved < WARN_BELOW else "note"
         told = ", ".join(f"{group.name} {group.moved:.2%}" for group in updates.groups if group.entries)
         return self.finding(
             f"Entries that moved in {updates.steps} real steps at learning rate {updates.learning_rate:g}: {told}. "
             f"{worst.name} ({worst.dtype}): {sizes(worst)}",
-            severity=severity,
+            severity=severity_of(worst.moved),
             evidence=table(updates.groups),
-            remedy=remedy(worst),
+            remedy=remedy(worst) if worst.moved < NOTE_BELOW else "",
         )
 
     def sick(self) -> Setup:
@@ -72,6 +69,12 @@ class UpdatesSwallowed(Check):
             for group in examples.updates().groups
         ]
         return Setup(updates=examples.updates(groups=tuple(groups), learning_rate=1e-6))
+
+
+def severity_of(moved: float) -> Severity:
+    """By the share that moved; the share is said in any case."""
+    bounds: list[tuple[float, Severity]] = [(STOP_BELOW, "stop"), (WARN_BELOW, "warn"), (NOTE_BELOW, "note")]
+    return next((severity for bound, severity in bounds if moved < bound), "ok")
 
 
 def table(groups: Sequence[GroupUpdate]) -> dict[str, dict[str, float | str]]:
