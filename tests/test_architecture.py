@@ -50,21 +50,9 @@ WITHOUT_TORCH = {
 }
 # Libraries that take longer to load than a command that does not need them may wait.
 HEAVY = {
-    *(
-        "torch",
-        "transformers",
-        "trl",
-        "datasets",
-        "accelerate",
-        "scipy",
-        "numpy",
-        "pandas",
-        "rich",
-        "peft",
-        "gguf",
-        "ray",
-    ),
-}
+    "accelerate", "datasets", "gguf", "numpy", "pandas", "peft", "ray", "rich", "safetensors", "scipy", "torch",
+    "transformers", "trl",
+}  # fmt: skip
 
 
 def part_of(path):
@@ -146,9 +134,10 @@ def test_every_part_has_a_level():
 
 def test_the_readme_s_tree_names_every_part_and_nothing_else():
     tree = re.search(r"```text\nsrc/evenhand/\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    named = {
-        match[1].removesuffix("/").removesuffix(".py") for match in re.finditer(r"^  (\S+)", tree[1], re.MULTILINE)
-    }
+    lines = re.finditer(r"^  (\S+?)(?:/|\.py)? +(\d?) ", tree[1], re.MULTILINE)
+    levels = {match[1]: match[2] for match in lines}
+    assert all(level == str(LEVELS[part]) for part, level in levels.items() if part != "configs")
+    named = set(levels)
     there = {part_of(path) for path in MODULES} - {"__init__", "__main__"} | {"configs"}
     assert named == there
 
