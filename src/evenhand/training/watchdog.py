@@ -118,8 +118,10 @@ class WatchdogCallback(TrainerCallback):
         start = time.perf_counter()
         sound = model is None or weights_are_finite(model)
         self._live.seconds += time.perf_counter() - start
-        if not sound:
-            self._act([broken_weights(state.global_step, "weights", "not finite")], control)
+        if any_process(not sound):  # a shard of the weights may be broken on one process alone
+            finding = broken_weights(state.global_step, "weights", "not finite")
+            self._report(finding)
+            self._end([finding], control)
 
     def on_log(
         self,
@@ -170,9 +172,16 @@ class WatchdogCallback(TrainerCallback):
             self._report(finding)
         ends = [finding for finding in findings if finding.severity == "stop" and finding.code in self.stop_on]
         if any_process(bool(ends)):
-            self.ended_by = self.ended_by or next(iter(ends), None)
-            control.should_training_stop = True
-            control.should_save = not any(finding.code == WEIGHTS_ARE_NAN.code for finding in ends)
+            self._end(ends, control)
+
+    def _end(self, findings: Sequence[Finding], control: TrainerControl) -> None:
+        """Stop after this step, with a checkpoint unless the weights are broken; nothing where it was not asked to."""
+        ends = [finding for finding in findings if finding.code in self.stop_on]
+        if findings and not ends:
+            return
+        self.ended_by = self.ended_by or next(iter(ends), None)
+        control.should_training_stop = True
+        control.should_save = not any(finding.code == WEIGHTS_ARE_NAN.code for finding in ends)
 
     def _report(self, finding: Finding) -> None:
         if finding.code == WEIGHTS_ARE_NAN.code and finding.evidence.get("key") in {"weights", "sampling failed"}:
