@@ -18,6 +18,7 @@ from evenhand.runfolder import RunFolder
 from evenhand.tasks import TASKS
 from tests.made_runs import Plan, add_finding, make_run
 
+PATIENCE = 30  # seconds; nothing here takes more than one on a machine that is not busy
 Open = Callable[[Path], webdriver.Chrome]
 
 HOSTILE = {
@@ -79,7 +80,7 @@ def choose(driver: webdriver.Chrome, name: str, value: str) -> None:
     else:
         field.clear()
         field.send_keys(value)
-    WebDriverWait(driver, 10).until(
+    WebDriverWait(driver, PATIENCE).until(
         lambda d: d.execute_script("return document.querySelector('.cards').dataset.shown") != before
     )
 
@@ -121,16 +122,18 @@ def test_a_chart_is_read_by_pointer_and_by_keyboard(opened: Open, page: Path) ->
     assert "step: 5" in said
     assert "answer_accuracy" in said
     tip = driver.find_element(By.CSS_SELECTOR, "#scores-0 .plot svg [aria-label='tip']")
-    WebDriverWait(driver, 5).until(lambda _: "step: 5" in (tip.get_attribute("textContent") or ""))
+    WebDriverWait(driver, PATIENCE).until(lambda _: "step: 5" in (tip.get_attribute("textContent") or ""))
     plot.send_keys(Keys.ENTER)
-    WebDriverWait(driver, 5).until(lambda d: Select(d.find_element(By.NAME, "step")).first_selected_option.text == "5")
+    WebDriverWait(driver, PATIENCE).until(
+        lambda d: Select(d.find_element(By.NAME, "step")).first_selected_option.text == "5"
+    )
 
 
 def test_numbers_behind_a_chart_can_be_read_as_a_table(opened: Open, page: Path) -> None:
     driver = opened(page)
     details = driver.find_element(By.CSS_SELECTOR, "#scores-0 .plot .numbers")
     driver.execute_script("arguments[0].open = true", details)
-    WebDriverWait(driver, 5).until(lambda _: len(details.find_elements(By.CSS_SELECTOR, "tbody tr")) == 5)
+    WebDriverWait(driver, PATIENCE).until(lambda _: len(details.find_elements(By.CSS_SELECTOR, "tbody tr")) == 5)
     assert texts(driver, "#scores-0 .plot .numbers th")[:2] == ["step", "answer_accuracy"]
 
 
@@ -161,7 +164,7 @@ def test_all_steps_at_once_and_the_answers_of_an_evaluation(opened: Open, page: 
     assert driver.find_element(By.CSS_SELECTOR, ".count").text == "240 of 240 completions"
     assert len(cards(driver)) == 48
     driver.find_element(By.CSS_SELECTOR, ".more").click()
-    WebDriverWait(driver, 5).until(lambda d: len(cards(d)) == 96)
+    WebDriverWait(driver, PATIENCE).until(lambda d: len(cards(d)) == 96)
     choose(driver, "order", "worst")
     rewards = [float(card.split("reward ")[1].split(" ")[0]) for card in cards(driver)]
     assert rewards == sorted(rewards)
@@ -183,7 +186,7 @@ def test_runs_can_be_switched_off_in_the_figures(opened: Open, three: Path) -> N
     lines = "#scores-0 .plot:first-child svg [aria-label='line']"
     assert len(driver.find_elements(By.CSS_SELECTOR, lines)) == 3
     driver.find_element(By.CSS_SELECTOR, ".legend input[data-run='1']").click()
-    WebDriverWait(driver, 10).until(lambda d: len(d.find_elements(By.CSS_SELECTOR, lines)) == 2)
+    WebDriverWait(driver, PATIENCE).until(lambda d: len(d.find_elements(By.CSS_SELECTOR, lines)) == 2)
     dashes = driver.execute_script(
         "return [...document.querySelectorAll('.key line')].map((l) => l.getAttribute('stroke-dasharray'))"
     )
@@ -252,7 +255,7 @@ def test_a_page_inside_a_notebook_draws_too(
     cell.write_text(f"<!doctype html>{show(RunFolder.open(page.parent / 'run').path)._repr_html_()}")
     chromium.get(cell.as_uri())
     chromium.switch_to.frame(chromium.find_element(By.TAG_NAME, "iframe"))
-    WebDriverWait(chromium, 20).until(lambda d: len(d.find_elements(By.CSS_SELECTOR, ".plot svg")) > 10)
+    WebDriverWait(chromium, PATIENCE).until(lambda d: len(d.find_elements(By.CSS_SELECTOR, ".plot svg")) > 10)
     chromium.switch_to.default_content()
     assert errors(chromium) == []
     assert json.dumps(show(page.parent / "run").page)

@@ -17,6 +17,7 @@ from evenhand.tasks import Task
 
 BUDGET = 3_300_000  # characters of base64; the page's own part is below a megabyte, its limit is 5 MB
 ROWS_PER_CHUNK = 1600  # about 200 kB of JSON, opened in a few milliseconds
+STEPS_TRIED = 20  # of each run, to see how well its completions compress
 LONGEST_TEXT = 8_000  # characters; a completion limit of 2,000 tokens gives fewer
 MOST_FINDINGS = 20
 SAMPLED = "sampled"
@@ -148,13 +149,21 @@ class Packed:
 
 def pack(runs: Sequence[RunView], budget: int = BUDGET) -> Packed:
     """Pack the completions of all runs into ``budget`` characters."""
-    stride = 1
+    stride = first_stride(runs, budget)
     while True:
         packed = pack_every(runs, stride)
         if packed.size <= budget or not packed.chunks or stride > longest(runs):
             return packed
         # Aimed a little below the budget, since chunks of fewer steps compress less well.
         stride = max(stride + 1, round(stride * packed.size / budget * 1.05))
+
+
+def first_stride(runs: Sequence[RunView], budget: int) -> int:
+    """A stride that is likely to fit, from packing a few steps of each run; too small rather than too large."""
+    coarse = longest(runs) // STEPS_TRIED
+    if coarse <= 1:
+        return 1
+    return max(1, int(pack_every(runs, coarse).size * coarse / max(budget, 1)))
 
 
 def longest(runs: Sequence[RunView]) -> int:
