@@ -34,6 +34,7 @@ from evenhand.training.callbacks import InterruptCallback, RunFolderCallback
 from evenhand.training.outcome import Outcome, conclude
 from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
+from evenhand.training.trackers import FinalFindings, tracked
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 from evenhand.training.watchdog import WatchdogCallback
 
@@ -174,7 +175,8 @@ def watch_over(
     if not plan.enabled:
         return None
     settings = task_settings(parts.task.name, {"reward_weights": trainer.reward_weights.tolist()})
-    watchdog = WatchdogCallback(plan.stop_on, folder, settings, say=display.show_finding)
+    watchdog = WatchdogCallback(plan.stop_on, folder, settings, say=tracked(trainer, display.show_finding))
+    FinalFindings(watchdog).attach(trainer)
     return watchdog.attach(trainer)
 
 
