@@ -52,6 +52,12 @@ class SelectionRule(Table):
     )
 
 
+class PreflightPlan(Table):
+    """What preflight may find without stopping the run."""
+
+    accept: tuple[str, ...] = Field(default=(), description="codes of findings that are known and intended")
+
+
 class WatchdogPlan(Table):
     """Which findings end a run by themselves, after a checkpoint is saved."""
 
@@ -71,6 +77,7 @@ class RunConfig(Table):
     precision: Precision = Precision()
     evaluation: EvaluationPlan = EvaluationPlan()
     selection: SelectionRule = SelectionRule()
+    preflight: PreflightPlan = PreflightPlan()
     watchdog: WatchdogPlan = WatchdogPlan()
     train: Mapping[str, Any] = Field(default_factory=dict)
 

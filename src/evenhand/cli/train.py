@@ -67,7 +67,7 @@ def examine(config: "RunConfig", accepted: Sequence[str]) -> dict[str, Any]:
 
     Args:
         config: The resolved configuration.
-        accepted: Codes that the user knows of and that stop no run; they are recorded.
+        accepted: Codes that the user knows of and that stop no run, besides the configuration's; they are recorded.
 
     Raises:
         RunStopped: a finding says that going on would waste the run.
@@ -79,8 +79,9 @@ def examine(config: "RunConfig", accepted: Sequence[str]) -> dict[str, Any]:
     stderr().print(f"preflight: {len(report.findings)} findings, {len(serious)} of them serious", markup=False)
     also = [finding for finding in report.findings if finding.code in ALWAYS_SAID and finding not in serious]
     print_findings([*serious, *also], to=stderr())
-    stops = [f.code for f in report.findings if f.severity == "stop" and f.code not in accepted]
+    known = [*config.preflight.accept, *accepted]
+    stops = [f.code for f in report.findings if f.severity == "stop" and f.code not in known]
     if stops:
         remedy = "Mend it, or train all the same with --accept CODE or --no-preflight."
         raise RunStopped(f"Preflight stops this run: {', '.join(stops)}.", remedy)
-    return {**report.to_json(), "accepted": list(accepted)}
+    return {**report.to_json(), "accepted": known}

@@ -42,12 +42,27 @@ def measure_machine(config: RunConfig) -> Machine:
         device=device,
         asked=config.device,
         unusable=unusable,
-        bf16=device != "cpu" and (device != "cuda" or torch.cuda.is_bf16_supported()),
+        bf16=trains_in_bf16(device),
         memory=free_memory(device),
         disk=free_disk(config.runs),
         versions=environment.versions(),
         crash=try_device(device) if device == "mps" else None,
     )
+
+
+def trains_in_bf16(device: str) -> bool:
+    """Whether BF16 autocast works there: PyTorch's own word for CUDA, a small real step for the others."""
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    try:
+        layer = torch.nn.Linear(4, 4, device=device)
+        with torch.autocast(device, dtype=torch.bfloat16):
+            loss = layer(torch.ones(2, 4, device=device)).sum()
+        loss.backward()
+    except RuntimeError:
+        return False
+    gradient = layer.weight.grad
+    return gradient is not None and bool(torch.isfinite(gradient).all())
 
 
 def free_memory(device: str) -> int:
