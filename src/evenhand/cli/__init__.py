@@ -11,6 +11,7 @@ import typer
 
 from evenhand.cli import explain, models
 from evenhand.cli.ablate import ablate
+from evenhand.cli.bench import bench
 from evenhand.cli.checklist import checklist
 from evenhand.cli.compare import compare
 from evenhand.cli.diagnose import diagnose
@@ -39,6 +40,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     watch,
     checklist,
     pitfalls,
+    bench,
     tasks,
 )
 
