@@ -22,7 +22,7 @@ from evenhand.errors import CheckpointError, ConfigurationError, EvenhandError, 
 from evenhand.evaluation import Decoding
 from evenhand.models import known_model, resolve
 from evenhand.models.device import usable_device
-from evenhand.models.loading import Loaded, load
+from evenhand.models.loading import Loaded, check_files, load, load_tokenizer
 from evenhand.models.precision import apply_precision, census
 from evenhand.records import Problem
 from evenhand.rewards import Grader
@@ -75,6 +75,7 @@ def start(
             ``examine`` raises.
     """
     config = arguments.resolve(draft(source, overrides))
+    check_names(config)
     folder = shared_folder(config, out)
     folder_to_write = folder if PartialState().is_main_process else None
     if folder_to_write is not None:
@@ -84,6 +85,18 @@ def start(
             folder_to_write.write_json("preflight.json", examine(config) if examine else {"skipped": True})
         PartialState().wait_for_everyone()
         return carry_out(config, folder, None)
+
+
+def check_names(config: RunConfig) -> None:
+    """Whether task and model are there, before a folder is made for them.
+
+    Raises:
+        TaskError, ModelError: an unknown task or model, missing files, no chat template.
+    """
+    task_named(config.task)
+    directory = resolve(config.model)
+    check_files(directory)
+    load_tokenizer(directory)
 
 
 def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Outcome | None:
