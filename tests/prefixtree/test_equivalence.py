@@ -128,3 +128,13 @@ def test_tested_architectures_are_taken(architecture):
     model = random_model(architecture)
     assert refusal(model) is None
     assert differs(model) is None
+
+
+def test_experts_that_report_their_routing_are_scored_and_rolled_out_too():
+    model = random_model("qwen3_moe", output_router_logits=True).eval()
+    ids, mask = batch_rows()
+    assert differs(model) is None
+    scores = score(model, Batch.of(ids, mask, WIDTH), 1.0, ids.device)
+    expected = plain_scores(model, ids, mask, 1.0)
+    torch.testing.assert_close(scores.log_probabilities, expected[0], rtol=1e-4, atol=1e-4)
+    assert len(generate_greedy(model, [[5, 6]], 3, ENDS)) == 1

@@ -59,6 +59,13 @@ def replaced(model: PreTrainedModel) -> str:
     return str(model.config._attn_implementation).removeprefix(PREFIX)
 
 
+def tree_options(model: torch.nn.Module) -> dict[str, Any]:
+    """Keywords for every pass on a tree. Expert models would compute their balancing loss, over a padding mask that a
+    tree does not have."""
+    config = getattr(getattr(model, "module", model), "config", None)
+    return {"use_cache": False, **({"output_router_logits": False} if hasattr(config, "output_router_logits") else {})}
+
+
 def no_mask(device: torch.device) -> torch.Tensor:
     """A four-dimensional mask is passed on as it is, so no mask over all nodes is built only to be ignored."""
     return torch.zeros(1, 1, 1, 1, device=device)

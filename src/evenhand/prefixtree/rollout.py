@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from evenhand.prefixtree.arena import Arena, Prefill
-from evenhand.prefixtree.attention import AttentionPlan, no_mask
+from evenhand.prefixtree.attention import AttentionPlan, no_mask, tree_options
 from evenhand.prefixtree.narrow import narrow_products
 from evenhand.prefixtree.sampling import Sampler, Sampling
 from evenhand.prefixtree.tree import PrefixTree
@@ -139,7 +139,7 @@ class _Growth:
             position_ids=depths[None],
             attention_mask=no_mask(self._device),
             prefix_tree=plan,
-            use_cache=False,
+            **tree_options(self._model),
             **({} if kept is None else {"logits_to_keep": kept}),
         )
         logits: torch.Tensor = output.logits[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from evenhand.prefixtree.attention import TreeAttention, no_mask
+from evenhand.prefixtree.attention import TreeAttention, no_mask, tree_options
 from evenhand.prefixtree.logprobs import node_log_probabilities
 from evenhand.prefixtree.tree import PrefixTree, packs
 
@@ -128,7 +128,7 @@ def _pass(
         attention_mask=no_mask(device),
         logits_to_keep=torch.tensor(edges.predicting, device=device),
         prefix_tree=TreeAttention(tree, device),
-        use_cache=False,
+        **tree_options(model),
         **model_options,
     )
     rows = torch.tensor(edges.rows, device=device)

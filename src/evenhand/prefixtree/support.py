@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from evenhand.prefixtree.attention import REPLACEABLE, TreeAttention, install, no_mask, replaced
+from evenhand.prefixtree.attention import REPLACEABLE, TreeAttention, install, no_mask, replaced, tree_options
 from evenhand.prefixtree.tree import PrefixTree
 
 # Each is held to the plain path, values and gradients, by tests/prefixtree/test_equivalence.py.
@@ -123,7 +123,7 @@ def differs(model: torch.nn.Module) -> str | None:
         position_ids=torch.tensor([tree.depths], device=base.device),
         attention_mask=no_mask(base.device),
         prefix_tree=TreeAttention(tree, base.device),
-        use_cache=False,
+        **tree_options(base),
     ).logits[0]
     plain = base(input_ids=torch.tensor(sequences, device=base.device), use_cache=False).logits
     paths = torch.tensor(tree.paths, device=base.device)
