@@ -174,7 +174,7 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def ratios(runs: Mapping[str, list[dict[str, Any]]]) -> dict[str, float]:
-    """Stock divided by Evenhand, the median of the pairs: what disturbs the machine for a while disturbs few of them."""
+    """Stock divided by Evenhand, the median of the pairs: what disturbs the machine for a while disturbs few."""
     pairs = [tuple(medians([run]) for run in pair) for pair in zip(runs["stock"], runs["evenhand"], strict=True)]
     return {
         name: round(statistics.median(stock[name] / tree[name] for stock, tree in pairs), 3)
