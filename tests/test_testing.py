@@ -94,3 +94,11 @@ def test_an_unfinished_run_another_base_or_a_damaged_checkpoint_is_refused(run: 
     (run.checkpoint(2).path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(EvenhandError, match="No whole checkpoint"):
         prepare(run, tmp_path / "data")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"records": 3}', '{"records": [{"ste'])
+def test_a_damaged_record_is_no_licence_for_another_first_look(tmp_path, content):
+    folder = RunFolder.create(tmp_path, "t", out=tmp_path / "run")
+    (folder.path / "test.json").write_text(content)
+    with pytest.raises(RunFolderError, match="does not read"):
+        recorded_tests(folder)

@@ -16,6 +16,9 @@ ScaleRewards = Literal["group", "batch", "none"]
 # Added to the standard deviation before dividing: trl/trainer/grpo_trainer.py, _generate_and_score_completions.
 ADVANTAGE_EPSILON = 1e-4
 
+# TRL puts rewards into an FP32 tensor; beyond this they become infinite.
+LARGEST_FLOAT32 = 3.4028235e38
+
 RewardFunction = Callable[..., list[float]]
 
 

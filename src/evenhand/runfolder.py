@@ -23,6 +23,7 @@ a folder that still reads; a last line cut short is passed over. A key that was 
 import hashlib
 import json
 import os
+import platform
 import secrets
 import shutil
 import tempfile
@@ -124,7 +125,9 @@ class RunFolder:
     def write_status(self, state: str, **details: Any) -> None:
         """``starting``, ``running``, ``finished``, ``interrupted`` or ``failed``, with the process that says so."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.write_json("status.json", {"state": state, "process": os.getpid(), "time": now, **details})
+        self.write_json(
+            "status.json", {"state": state, "process": os.getpid(), "host": platform.node(), "time": now, **details}
+        )
 
     # -- rows --------------------------------------------------------------------------------------------------------
 

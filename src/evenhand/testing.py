@@ -57,10 +57,18 @@ class Examined:
 
 
 def recorded_tests(folder: RunFolder) -> list[dict[str, Any]]:
-    """Every recorded look at the test split, in order."""
+    """Every recorded look at the test split, in order.
+
+    Raises:
+        RunFolderError: there is a record that does not read; it is no licence for another first look.
+    """
     content = folder.read_json(TEST_FILE)
     records = content.get("records") if isinstance(content, Mapping) else None
-    return [dict(record) for record in records] if isinstance(records, list) else []
+    if isinstance(records, list):
+        return [dict(record) for record in records]
+    if (folder.path / TEST_FILE).exists():
+        raise RunFolderError(f"{folder.path / TEST_FILE} does not read.", "Restore it: test is scored once.")
+    return []
 
 
 def prepare(folder: RunFolder, data: Path | None = None) -> Examined:

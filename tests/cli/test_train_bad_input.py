@@ -52,6 +52,8 @@ def test_misspelt_keys_and_values_are_reported_together_with_near_matches(refuse
     [
         ("output_dir=x", "--out"),
         ("learning_rate=-1", "above 0"),
+        ("learning_rate=nan", "finite"),
+        ("reward_weights=[1.0, inf, 1.0]", "finite"),
         ("num_generations=1", "2"),
         ("per_device_train_batch_size=3", "divisible"),
         ("loss_type=dappo", "'dapo'"),

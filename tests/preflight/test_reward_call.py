@@ -143,7 +143,7 @@ def sleeps(completions, **_):
         (raises_on_x, "raised", "ValueError"),
         (one_value, "length", "1 scores for 3 completions"),
         (strings, "value", "'1.0' (str)"),
-        (scalar, "raised", "float"),
+        (scalar, "value", "float"),
         (sleeps, "hung", "0.2 s"),
     ],
 )

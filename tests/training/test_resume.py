@@ -147,3 +147,22 @@ def test_a_finished_run_can_be_given_more_steps(tmp_path, unbroken):
     subprocess.run(command(*shorter, "--out", str(run)), cwd=tmp_path, check=True, capture_output=True)
     subprocess.run(command("--resume", str(run), "--steps", "6"), cwd=tmp_path, check=True, capture_output=True)
     assert metrics_without_times(run) == metrics_without_times(unbroken)
+
+
+def test_a_finished_run_is_left_as_it_is(unbroken):
+    before = {path: path.read_bytes() for path in unbroken.rglob("*.jsonl")}
+    subprocess.run(command("--resume", str(unbroken)), cwd=unbroken.parent, check=True, capture_output=True)
+    assert {path: path.read_bytes() for path in unbroken.rglob("*.jsonl")} == before
+
+
+def test_a_living_run_is_not_resumed_beside_itself(tmp_path):
+    run = tmp_path / "run"
+    process = subprocess.Popen(command(*FLAGS, "--out", str(run)), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    while not (run / "completions" / "step-000001.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)  # alive for as long as this test looks
+    other = subprocess.run(command("--resume", str(run)), cwd=tmp_path, capture_output=True, text=True, check=False)
+    process.kill()
+    process.wait()
+    assert other.returncode == 2
+    assert "still going on" in other.stderr

@@ -8,8 +8,10 @@ import typer
 from evenhand.cli import options
 from evenhand.cli.evaluate import MODEL_HELP
 from evenhand.cli.output import print_json, stdout, table
+from evenhand.errors import TaskError
 
 SHOWN_CHANGES = 20
+REMEDY = "Name one task for both: --task NAME."
 
 
 def compare(
@@ -29,6 +31,8 @@ def compare(
     request = Request(task=task, split=split, limit=limit, device=device, data=data)
     a = score_model(first, request).evaluation
     b = score_model(second, request).evaluation
+    if a.metrics.keys() != b.metrics.keys() or a.expected != b.expected:
+        raise TaskError(f"{first} and {second} answer different tasks, whose scores say nothing of each other.", REMEDY)
     differences = {name: paired_difference(a.outcomes[name], b.outcomes[name]) for name in a.metrics}
     changes = [
         {"index": i, "expected": truth, "a": before, "b": after}

@@ -50,11 +50,12 @@ def as_number(text: str) -> float:
     from math import isfinite  # noqa: PLC0415
 
     from evenhand.errors import ConfigurationError  # noqa: PLC0415
+    from evenhand.rewards import LARGEST_FLOAT32  # noqa: PLC0415
 
     try:
         value = float(text)
     except ValueError as error:
         raise ConfigurationError(f"'{text}' is no number.", "Write: evenhand explain 2.5 1.0 -1") from error
-    if not isfinite(value):
-        raise ConfigurationError(f"'{text}' is no finite number.", "TRL's advantages would all be NaN.")
+    if not isfinite(value) or abs(value) > LARGEST_FLOAT32:
+        raise ConfigurationError(f"'{text}' is no number that TRL's FP32 holds.", "TRL's advantages would all be NaN.")
     return value

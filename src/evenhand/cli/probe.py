@@ -30,11 +30,13 @@ def probe(
     from evenhand.preflight.setup import Setup  # noqa: PLC0415
     from evenhand.preflight.update_probe import CHECKS, probe_updates  # noqa: PLC0415
     from evenhand.training.arguments import resolve  # noqa: PLC0415 - loads torch
+    from evenhand.training.run import check_names  # noqa: PLC0415 - loads torch
 
     chosen = options.overrides(assignments, task=task, model=model, device=device)
     named = {"train.learning_rate": lr, "precision.body": body, "precision.norms": norms}
     chosen |= {key: value for key, value in named.items() if value is not None}
     config = resolve(draft(options.configuration_source(configuration, model), chosen))
+    check_names(config)
     stderr().print("… making three real optimiser steps in a child process", markup=False)
     updates = probe_updates(config)
     report = examine(Setup(updates=updates), CHECKS)

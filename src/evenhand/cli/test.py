@@ -27,10 +27,10 @@ def test(
     Later calls show the record.
     """
     from evenhand.runfolder import RunFolder  # noqa: PLC0415 - keeps `evenhand --help` quick
+    from evenhand.testing import recorded_tests  # noqa: PLC0415 - loads torch
 
     folder = RunFolder.open(run)
-    content = folder.read_json("test.json") or {}
-    records = list(content.get("records", ()))
+    records = recorded_tests(folder)
     if not records or again is not None:
         records.append(scored(folder, again, device, data))
     if as_json:

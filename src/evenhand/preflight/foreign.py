@@ -76,8 +76,9 @@ def import_file(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the boundary to foreign code: whatever the file raises is reported
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+    except (Exception, SystemExit) as error:  # the boundary to foreign code: whatever the file raises is reported
+        frames = [one.lineno for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
+        line = error.lineno if isinstance(error, SyntaxError) else (frames or [None])[-1]
         raise ConfigurationError(
             f"{path} fails when it is imported, line {line}: {type(error).__name__}: {error}.", "Mend it first."
         ) from error
@@ -98,9 +99,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} cannot be read: {error}.", "Name a file of JSON lines.") from error
     try:
         rows = (
-            json.loads(text) if text.lstrip().startswith("[") else [json.loads(one) for one in text.splitlines() if one]
+            json.loads(text)
+            if text.lstrip().startswith("[")
+            else [json.loads(one) for one in text.split("\n") if one.strip()]
         )
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON: {error}.", "One JSON object a line is needed.") from error
     wrong = next((place for place, row in enumerate(rows, start=1) if not isinstance(row, dict)), None)
     if wrong is not None:

@@ -17,9 +17,11 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from evenhand.rewards import LARGEST_FLOAT32
 
 FaultKind = Literal["signature", "raised", "hung", "length", "value"]
 
@@ -210,15 +212,15 @@ class Run:
         self.function = function
         self.keywords = keywords
         self.returned: Any = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def __call__(self) -> None:
         try:
             result = self.function(**self.keywords)
             self.returned = asyncio.run(result) if is_asynchronous(self.function) else result
-            if not isinstance(self.returned, str | bytes | Mapping):
+            if isinstance(self.returned, Iterable) and not isinstance(self.returned, str | bytes | Mapping):
                 self.returned = list(self.returned)
-        except Exception as error:  # the boundary to foreign code: whatever it raises is reported with its line
+        except BaseException as error:  # the boundary to foreign code: even sys.exit is reported with its line
             self.error = error
 
     def outcome(self, expected: int) -> Outcome:
@@ -247,9 +249,12 @@ def as_number(value: Any) -> float | None:
     if isinstance(value, str | bytes):
         return None
     try:
-        return float(value)
+        number = float(value)
+    except OverflowError:
+        return math.inf
     except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several elements
         return None
+    return math.copysign(math.inf, number) if abs(number) > LARGEST_FLOAT32 else number
 
 
 def described(error: BaseException) -> str:

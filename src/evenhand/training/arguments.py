@@ -1,6 +1,7 @@
 """TRL's ``GRPOConfig`` from the ``[train]`` table: every field of the installed version, under its own name."""
 
 import dataclasses
+import math
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,9 @@ POSITIVE = (
     "gradient_accumulation_steps",
     "max_completion_length",
     "num_iterations",
+    "num_generations",
+    "steps_per_generation",
+    "generation_batch_size",
     "temperature",
     "logging_steps",
     "save_steps",
@@ -109,6 +113,9 @@ def wrong_value(key: str, value: Any, hint: Any) -> str | None:
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         return f"{message[0].lower()}{message[1:]}."
+    numbers = value if isinstance(value, list) else [value]
+    if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
+        return "must be finite."
     if key in POSITIVE and isinstance(value, int | float) and value <= 0:
         return "must be above 0."
     return None
@@ -138,6 +145,6 @@ def build(config: RunConfig, output: Path) -> GRPOConfig:
     template = {"chat_template_kwargs": {"enable_thinking": False}}
     try:
         return GRPOConfig(**{**template, **own, **config.train})
-    except (ValueError, TypeError, RuntimeError, ImportError) as error:
+    except (ValueError, TypeError, RuntimeError, ImportError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(f"TRL refuses this [train] table: {reason}", "Change the values it names.") from error

@@ -12,6 +12,7 @@ from trl import GRPOTrainer
 from evenhand.records import Completion, StepMetrics
 from evenhand.rewards import text_of, weighted_reward
 from evenhand.runfolder import CHECKPOINT_PREFIX, RunFolder, mark_complete
+from evenhand.training.watchdog import any_process
 
 
 class RunFolderCallback(TrainerCallback):
@@ -139,7 +140,8 @@ class InterruptCallback(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Save and stop, if asked to."""
         del args, state
-        if self.interrupted:
+        if any_process(self.interrupted):  # a signal may reach the processes on two sides of a step's end
+            self.interrupted = True
             control.should_save = True
             control.should_training_stop = True
 

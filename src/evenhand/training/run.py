@@ -1,5 +1,7 @@
 """Assemble one run: data, model, TRL's trainer, callbacks and the run folder."""
 
+import os
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
@@ -74,17 +77,24 @@ def start(
         EvenhandError: whatever is wrong with the configuration, the data, the model, the device or the disk, and what
             ``examine`` raises.
     """
-    config = arguments.resolve(draft(source, overrides))
+    config = anchored(arguments.resolve(draft(source, overrides)))
     check_names(config)
+    resolved = config.to_toml()
     folder = shared_folder(config, out)
     folder_to_write = folder if PartialState().is_main_process else None
     if folder_to_write is not None:
-        folder_to_write.write_text("config.toml", config.to_toml())
+        folder_to_write.write_text("config.toml", resolved)
     with recorded(folder_to_write):
         if folder_to_write is not None:
             folder_to_write.write_json("preflight.json", examine(config) if examine else {"skipped": True})
         PartialState().wait_for_everyone()
         return carry_out(config, folder, None)
+
+
+def anchored(config: RunConfig) -> RunConfig:
+    """The configuration with absolute places, so that the run can be resumed from any directory."""
+    model = config.model if known_model(config.model) else str(Path(config.model).expanduser().absolute())
+    return config.model_copy(update={"model": model, "data": config.data.absolute()})
 
 
 def check_names(config: RunConfig) -> None:
@@ -116,14 +126,26 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Out
     if folder.read_text("config.toml") is None:
         raise CheckpointError(f"{path} has no config.toml to go on with.", "Start a new run: evenhand train")
     config = arguments.resolve(draft(folder.path / "config.toml", overrides))
+    refuse_living(folder)
     main = PartialState().is_main_process
     checkpoint = folder.resume_point()
+    if checkpoint is not None and 0 < config.train.get("max_steps", -1) <= checkpoint.step:
+        return conclude(folder, interrupted=False, ended_by=None) if main else None  # nothing is left to do
     PartialState().wait_for_everyone()  # every process has found the same one before anything is removed
-    if main:
-        folder.rewind(checkpoint.step if checkpoint else -1)
-        folder.write_text("config.toml", config.to_toml())
     with recorded(folder if main else None):
-        return carry_out(config, folder, checkpoint)
+        return carry_out(config, folder, checkpoint, resumed=True)
+
+
+def refuse_living(folder: RunFolder) -> None:
+    """Raise RunFolderError if the run's process is still at it: two writers would mix their rows."""
+    status = folder.read_json("status.json") or {}
+    process = status.get("process")
+    of_this_launch = {os.getpid(), os.getppid()}
+    alive = isinstance(process, int) and process not in of_this_launch and psutil.pid_exists(process)
+    if alive and status.get("state") in {"starting", "running"} and status.get("host") == platform.node():
+        raise RunFolderError(
+            f"The run {folder.path} is still going on, in process {process}.", "Wait for its end, or stop that process."
+        )
 
 
 def shared_folder(config: RunConfig, out: Path | None) -> RunFolder:
@@ -156,13 +178,19 @@ def recorded(folder: RunFolder | None) -> Iterator[None]:
             folder.write_status(state, error=f"{type(error).__name__}: {error}")
 
 
-def carry_out(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint | None) -> Outcome | None:
-    """Load, train, conclude."""
+def carry_out(
+    config: RunConfig, folder: RunFolder, checkpoint: Checkpoint | None, resumed: bool = False
+) -> Outcome | None:
+    """Load, train, conclude. A resumed run forgets its later rows only when everything it needs was found."""
     main = PartialState().is_main_process
     display = TrainingDisplay(Console(stderr=True, highlight=False, soft_wrap=True), enabled=main)
     parts = load_parts(config)
     if main:
         record(folder, parts, display)
+        if resumed:
+            folder.rewind(checkpoint.step if checkpoint else -1)
+            folder.write_text("config.toml", config.to_toml())
+    PartialState().wait_for_everyone()
     trainer = build_trainer(parts, folder)
     interrupt, progress = InterruptCallback(), ProgressCallback(display)
     written = folder if main else None

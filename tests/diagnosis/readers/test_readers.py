@@ -314,3 +314,10 @@ def test_any_rows_are_read_and_judged_or_refused(rows, numbered):
     written = [{"step": index, **row} if numbered else row for index, row in enumerate(rows)]
     with contextlib.suppress(LogError), np.errstate(all="ignore"):
         diagnose(read_text(json.dumps({"log_history": written}), "x"))
+
+
+def test_nesting_without_end_is_one_sentence(tmp_path):
+    path = tmp_path / "nested.jsonl"
+    path.write_text('{"a": ' * 20_000 + "1" + "}" * 20_000)
+    with pytest.raises(LogError):
+        read_history(path)

@@ -28,6 +28,8 @@ def read_history(path: str | Path) -> History:
         LogError: nothing is there, it is too large, binary, empty, cut in half, or no log of GRPO.
     """
     if str(path) == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise LogError("Standard input is closed.", "Pipe a log into it, or name a file.")
         return read_text(decoded(sys.stdin.buffer.read(LARGEST + 1), "standard input"), "standard input")
     place = Path(path)
     try:
@@ -109,18 +111,18 @@ def json_lines(text: str) -> list[dict[str, Any]] | None:
         return None
     try:
         first = json.loads(lines[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(first, dict) or any(isinstance(value, list | dict) for value in first.values()):
         return None
     rows, bad = [], 0
     try:  # all lines at once is twice as fast as one by one
         rows = json.loads(f"[{','.join(line for line in lines if line.strip())}]")
-    except ValueError:
+    except (ValueError, RecursionError):
         for line in lines:
             try:
                 rows.append(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 bad += bool(line.strip())
     objects = [row for row in rows if isinstance(row, dict)]
     return objects if bad <= max(1, len(lines) // 10) else None
