@@ -8,6 +8,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig
 
+from evenhand.training.run import leave_together
 from evenhand.training.trainer import ResumableTrainer
 
 COMPLETIONS_PER_UPDATE = 8
@@ -50,6 +51,7 @@ def main(model, output, processes):
         callbacks=[SaveGradient(output)],
     )
     trainer.train()
+    leave_together()
 
 
 if __name__ == "__main__":

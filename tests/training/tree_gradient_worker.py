@@ -8,6 +8,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from evenhand.training.run import leave_together
 from evenhand.training.trainer import PrefixTreeTrainer
 
 
@@ -54,6 +55,7 @@ def main(kind, model, output, processes):
         callbacks=[SaveGradient(output)],
     )
     trainer.train()
+    leave_together()
     if kind == "tree" and not trainer.tokens_computed["scoring"]:
         raise SystemExit("took TRL's path")
 

@@ -130,7 +130,7 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Out
     main = PartialState().is_main_process
     checkpoint = folder.resume_point()
     if checkpoint is not None and 0 < config.train.get("max_steps", -1) <= checkpoint.step:
-        return conclude(folder, interrupted=False, ended_by=None) if main else None  # nothing is left to do
+        return concluded(folder, interrupted=False, ended_by=None)  # nothing is left to do
     PartialState().wait_for_everyone()  # every process has found the same one before anything is removed
     with recorded(folder if main else None):
         return carry_out(config, folder, checkpoint, resumed=True)
@@ -203,9 +203,21 @@ def carry_out(
     finally:
         progress.stop()
         interrupt.restore()
-    if not main:
-        return None
-    return conclude(folder, interrupted=interrupt.interrupted, ended_by=watchdog.ended_by if watchdog else None)
+    return concluded(folder, interrupted=interrupt.interrupted, ended_by=watchdog.ended_by if watchdog else None)
+
+
+def concluded(folder: RunFolder, *, interrupted: bool, ended_by: str | None) -> Outcome | None:
+    """What the run came to; None on processes other than the main one. All of them leave together."""
+    main = PartialState().is_main_process
+    outcome = conclude(folder, interrupted=interrupted, ended_by=ended_by) if main else None
+    leave_together()
+    return outcome
+
+
+def leave_together() -> None:
+    """End the process group by hand: a process that exits while its threads still serve another one may abort."""
+    PartialState().wait_for_everyone()
+    PartialState().destroy_process_group()
 
 
 def watch_over(
