@@ -24,7 +24,7 @@ LEVELS = {
     "tasks": 2,
     "rewards": 3,
     "models": 2,
-    "coldstart": 5,
+    "lessons": 5,
     "diagnosis": 3,
     "selection": 3,
     "prefixtree": 3,

@@ -65,6 +65,22 @@ class WatchdogPlan(Table):
     stop_on: tuple[str, ...] = ("weights-are-nan", "collapsed-identical-rollouts")
 
 
+class ColdStartPlan(Table):
+    """Supervised training on gold texts before GRPO (`evenhand coldstart`): how much of it, and when it ends."""
+
+    examples: int = Field(default=480, ge=1, description="most problems shown, each once")
+    batch_size: int = Field(default=8, ge=1, description="examples of an optimiser step, in one pass")
+    learning_rate: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
+    warmup_steps: int = Field(default=5, ge=0, description="constant afterwards")
+    every: int = Field(default=10, ge=1, description="optimiser steps between two evaluations; step 0 is always scored")
+    stop_metric: str | None = Field(
+        default=None, description="a metric of the task whose first evaluation at `stop_at` or above is the end"
+    )
+    stop_at: float = Field(default=1.0, allow_inf_nan=False)
+    seed: int = 42
+    data: Path | None = Field(default=None, description="JSON lines of problems; None: the task draws them")
+
+
 class RunConfig(Table):
     """One run. ``train`` holds TRL's fields as the user wrote them."""
 
@@ -79,6 +95,7 @@ class RunConfig(Table):
     selection: SelectionRule = SelectionRule()
     preflight: PreflightPlan = PreflightPlan()
     watchdog: WatchdogPlan = WatchdogPlan()
+    coldstart: ColdStartPlan = ColdStartPlan()
     train: Mapping[str, Any] = Field(default_factory=dict)
 
     def to_toml(self) -> str:

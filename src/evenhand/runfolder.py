@@ -14,6 +14,7 @@
     evaluations/           one file per evaluation: every answer
     checkpoints/           checkpoint-N, whole only if complete.json is there and its hashes hold
     trainer_state.json     Transformers' own log
+    coldstart.json         in a cold start alone: what was shown and why it ended; model/ holds what it left
     selection.json, test.json, report.html
 
 Every file is either appended a whole line at a time or replaced in one step, so a process killed at any moment leaves
@@ -38,6 +39,7 @@ from evenhand.records import Completion, Evaluation, Finding, StepMetrics
 
 COMPLETE = "complete.json"
 CHECKPOINT_PREFIX = "checkpoint-"
+COLD_START_FILE = "coldstart.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,11 @@ class RunFolder:
         if not (path / "status.json").is_file() and not (path / "config.toml").is_file():
             raise RunFolderError(f"{path} is no run folder: it has no config.toml.", "Name a folder under runs/.")
         return cls(path)
+
+    @property
+    def kind(self) -> str:
+        """What made the run: ``coldstart`` (supervised), else ``grpo``."""
+        return "coldstart" if (self.path / COLD_START_FILE).is_file() else "grpo"
 
     # -- whole files -------------------------------------------------------------------------------------------------
 

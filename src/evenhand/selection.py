@@ -144,7 +144,7 @@ def configuration_of(folder: RunFolder) -> RunConfig:
 
 
 def choose(folder: RunFolder, rule: SelectionRule | None = None) -> Selection:
-    """Choose a checkpoint.
+    """Choose a checkpoint; a cold start has only its end to choose.
 
     Args:
         folder: The run.
@@ -154,6 +154,8 @@ def choose(folder: RunFolder, rule: SelectionRule | None = None) -> Selection:
         RunFolderError: the run has no evaluation, no evaluation of that metric, or no checkpoint that was scored.
     """
     configuration = configuration_of(folder)
+    if folder.kind == "coldstart":
+        return at_the_end(folder, configuration)
     rule = rule or configuration.selection
     metric = rule.metric or task_named(configuration.task).goal
     scored = scored_evaluations(folder, configuration.evaluation.split, metric)
@@ -176,6 +178,36 @@ def choose(folder: RunFolder, rule: SelectionRule | None = None) -> Selection:
         gain=paired_difference(base.outcomes[metric], chosen.outcomes[metric]) if base else None,
         unsaved_peak=(peak.step, peak.metrics[metric]) if peak.metrics[metric] > best.metrics[metric] else None,
         damaged=damaged,
+    )
+
+
+def at_the_end(folder: RunFolder, configuration: RunConfig) -> Selection:
+    """What a cold start leaves: its last saved evaluation, whose step its stopping rule decided.
+
+    Raises:
+        RunFolderError: no evaluated step was saved.
+    """
+    plan = configuration.coldstart
+    metric = plan.stop_metric or task_named(configuration.task).goal
+    scored = {e.step: e for e in scored_evaluations(folder, configuration.evaluation.split, metric)}
+    saved = [checkpoint for checkpoint in folder.checkpoints() if checkpoint.step in scored]
+    if not saved:
+        raise RunFolderError(
+            f"No evaluated step of {folder.path} was saved.", f"Go on with: evenhand coldstart --resume {folder.path}"
+        )
+    last, base = scored[saved[-1].step], scored.get(0)
+    bound = f"the first evaluation with {metric} of at least {plan.stop_at:.1%}, or the last one"
+    return Selection(
+        checkpoint=shown_path(folder, saved[-1]),
+        step=last.step,
+        metric=metric,
+        value=last.metrics[metric],
+        interval=last.intervals[metric],
+        tied_with=(),
+        rule="the last evaluation" if plan.stop_metric is None else bound,
+        split=last.split,
+        n=last.n,
+        gain=paired_difference(base.outcomes[metric], last.outcomes[metric]) if base else None,
     )
 
 

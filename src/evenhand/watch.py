@@ -19,6 +19,7 @@ from rich.text import Text
 from evenhand.diagnosis.diagnose import diagnose
 from evenhand.diagnosis.history import History, Series
 from evenhand.diagnosis.readers import read_history
+from evenhand.diagnosis.readers.folder import COLD_START, from_cold_start
 from evenhand.diagnosis.rules.steps_explained import prompts_per_step
 from evenhand.diagnosis.signals import uniform_share
 from evenhand.errors import LogError
@@ -53,15 +54,23 @@ def look(path: Path) -> View:
     folder = RunFolder.open(path)
     read = folder.read_json("status.json")
     status = read if isinstance(read, dict) else {}
-    try:
-        history = read_history(path)
-    except LogError:
-        history = None
+    history = history_of_run(folder)
     told = [finding for finding in folder.findings() if finding.severity in {"warn", "stop"}]
-    if history is not None:
+    if history is not None and history.kind != COLD_START:
         known = {finding.code for finding in told}
         told += [one for one in diagnose(history).findings if shown(one) and one.code not in known]
     return View(path, state_of(folder, status), history, status, tuple(told))
+
+
+def history_of_run(folder: RunFolder) -> History | None:
+    """What the folder's log tells; None where it has no row yet."""
+    if folder.kind == "coldstart":
+        history = from_cold_start(folder.path)
+        return history if history.rows else None
+    try:
+        return read_history(folder.path)
+    except LogError:
+        return None
 
 
 def shown(finding: Finding) -> bool:
@@ -147,6 +156,8 @@ def progress(history: History, view: View) -> Table:
     planned = history.setting("max_steps") or float(view.status.get("max_steps") or 0) or step
     prompts, epoch = prompts_per_step(history), history.get("epoch").finite
     bits = [f"step {step:.0f} of {planned:.0f}"]
+    if len(history.get("examples")):
+        bits.append(f"{history.get('examples').values[-1]:.0f} examples")
     if prompts is not None:
         bits.append(f"{step * prompts / (history.setting('num_iterations') or 1):.0f} prompts ({prompts:g} a step)")
     if len(epoch):
@@ -192,6 +203,8 @@ def curves(history: History) -> Table:
     rows = [("reward", history.get("reward"))]
     rows += [(f"  {part.name}", part.mean) for part in history.parts()]
     rows += [("entropy", history.get("entropy")), ("uniform groups", uniform_share(history))]
+    if history.kind == COLD_START:
+        rows.append(("loss", history.get("loss")))
     rows += [("gradient norm", history.get("grad_norm")), ("KL", history.get("kl"))]
     rows += [("completion length", history.get("completions/mean_length"))]
     for name, series in rows:

@@ -13,6 +13,7 @@ from evenhand.cli import explain, models
 from evenhand.cli.ablate import ablate
 from evenhand.cli.bench import bench
 from evenhand.cli.checklist import checklist
+from evenhand.cli.coldstart import coldstart
 from evenhand.cli.compare import compare
 from evenhand.cli.diagnose import diagnose
 from evenhand.cli.evaluate import evaluate
@@ -28,6 +29,7 @@ from evenhand.cli.watch import watch
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     train,
+    coldstart,
     preflight,
     probe,
     evaluate,

@@ -72,7 +72,7 @@ def build(
 def build_into(name: str, directory: Path) -> None:
     """Run the recipe of a known model."""
     if name == "embedded":
-        from evenhand.coldstart import build_embedded  # noqa: PLC0415 - loads torch
+        from evenhand.lessons import build_embedded  # noqa: PLC0415 - loads torch
 
         build_embedded(directory, lambda line: stderr().print(line))
     else:

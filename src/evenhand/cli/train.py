@@ -13,6 +13,7 @@ from evenhand.errors import RunStopped
 
 if TYPE_CHECKING:
     from evenhand.config import RunConfig
+    from evenhand.preflight.report import PreflightReport
 
 # Notes of preflight that a run repeats, since after it they cannot be mended.
 ALWAYS_SAID = {"evaluation-not-on-saved-steps"}
@@ -74,14 +75,21 @@ def examine(config: "RunConfig", accepted: Sequence[str]) -> dict[str, Any]:
     """
     from evenhand.preflight.run import run_preflight  # noqa: PLC0415 - loads torch
 
-    report = run_preflight(config)
+    return heeded(run_preflight(config), [*config.preflight.accept, *accepted])
+
+
+def heeded(report: "PreflightReport", known: Sequence[str]) -> dict[str, Any]:
+    """Serious findings on stderr; the report for the run folder, with the codes that were accepted.
+
+    Raises:
+        RunStopped: a finding that is not accepted says that going on would waste the run.
+    """
     serious = [finding for finding in report.findings if finding.severity in {"warn", "stop"}]
     stderr().print(f"preflight: {len(report.findings)} findings, {len(serious)} of them serious", markup=False)
     also = [finding for finding in report.findings if finding.code in ALWAYS_SAID and finding not in serious]
     print_findings([*serious, *also], to=stderr())
-    known = [*config.preflight.accept, *accepted]
     stops = [f.code for f in report.findings if f.severity == "stop" and f.code not in known]
     if stops:
         remedy = "Mend it, or train all the same with --accept CODE or --no-preflight."
         raise RunStopped(f"Preflight stops this run: {', '.join(stops)}.", remedy)
-    return {**report.to_json(), "accepted": known}
+    return {**report.to_json(), "accepted": list(known)}

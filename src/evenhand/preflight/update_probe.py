@@ -15,13 +15,13 @@ TIME_LIMIT = 1800.0
 CHECKS: tuple[Check, ...] = (NORM_WEIGHTS_FROZEN, UPDATES_SWALLOWED)  # what the probe alone can judge
 
 
-def probe_updates(config: RunConfig) -> Updates:
-    """Three real steps in a child process.
+def probe_updates(config: RunConfig, module: str = MODULE) -> Updates:
+    """Three real steps in a child process, which ``module`` makes.
 
     Raises:
         RunStopped: the child did not come to an end; the message says how it ended.
     """
-    end = run_child(MODULE, config.model_dump(mode="json"), TIME_LIMIT)
+    end = run_child(module, config.model_dump(mode="json"), TIME_LIMIT)
     if end.failure:
         raise RunStopped(f"The parameter-update probe found nothing: {end.failure}.", "Run it alone: evenhand probe")
     return read_answer(end.answer)

@@ -9,7 +9,7 @@ from evenhand.diagnosis.diagnose import Diagnosis, diagnose
 from evenhand.diagnosis.readers import read_history
 from evenhand.errors import EvenhandError
 from evenhand.records import SEVERITIES, Evaluation, Finding, StepMetrics, Unknown
-from evenhand.runfolder import RunFolder
+from evenhand.runfolder import COLD_START_FILE, RunFolder
 from evenhand.selection import SELECTION_FILE, choose, configuration_of
 from evenhand.tasks import Task, task_named
 
@@ -43,6 +43,7 @@ class RunView:
     hashes: Mapping[str, Any] = field(default_factory=dict)
     precision: Sequence[Mapping[str, Any]] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)  # the trainer's
+    cold_start: Mapping[str, Any] = field(default_factory=dict)  # what was shown, where the run was supervised
     gaps: Sequence[str] = ()
 
     @property
@@ -122,6 +123,7 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
         hashes=table(folder.read_json("hashes.json")),
         precision=tables(folder.read_json("precision.json")),
         arguments=configuration.train if configuration else table(folder.read_json("trainer_arguments.json")),
+        cold_start=table(folder.read_json(COLD_START_FILE)),
         gaps=tuple(gaps),
     )
 

@@ -46,6 +46,12 @@ def what_was_run(run: RunView) -> str:
     about = f" ({run.task.summary})" if run.task else ""
     if run.configuration is None:
         return f"A model was trained for {steps} optimiser steps by a script of its own."
+    if run.cold_start:
+        shown = run.configuration.coldstart.batch_size * steps
+        return (
+            f"A cold start: the model {run.configuration.model} was shown {shown} problems of the task "
+            f"{run.configuration.task}{about} with their right answers, none of which stands in a split."
+        )
     return (
         f"The model {run.configuration.model} practised the task {run.configuration.task}{about} "
         f"for {steps} optimiser steps: in each, it answers some problems several times, and what earns more than its "
@@ -187,6 +193,8 @@ def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def coverage(run: RunView) -> Table:
     """How many completions, prompts and epochs: the arithmetic by which steps are mistaken for epochs."""
+    if run.cold_start:
+        return shown_examples(run)
     train = run.arguments
     batch = train.get("per_device_train_batch_size", 8)
     accumulation = train.get("gradient_accumulation_steps", 1)
@@ -212,6 +220,20 @@ def coverage(run: RunView) -> Table:
     ]
     if not train:
         rows = [["completions", UNKNOWN]]
+    return Table("Coverage", ("", run.name), rows)
+
+
+def shown_examples(run: RunView) -> Table:
+    """What a cold start showed, and how much of it was computed once for many examples."""
+    batch = run.configuration.coldstart.batch_size if run.configuration else 0
+    steps = run.metrics[-1].step if run.metrics else 0
+    computed, whole = (sum(run.series(key)[1]) for key in ("tokens_computed", "tokens_without_sharing"))
+    rows = [
+        ["examples shown", f"{batch} a step × {steps} steps = {batch * steps}"],
+        ["where from", str(run.cold_start.get("source", UNKNOWN))],
+        ["ended because", str(run.cold_start.get("ended_because", UNKNOWN))],
+        ["tokens computed", f"{computed:,.0f} of {whole:,.0f}: shared beginnings are computed once"],
+    ]
     return Table("Coverage", ("", run.name), rows)
 
 

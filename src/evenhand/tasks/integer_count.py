@@ -9,12 +9,13 @@ It is kept because its failures teach. Its three forms differ in the reward alon
 - ``integer-count-outlier``: the same with -114514. One such completion in a group flattens all other advantages.
 """
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from evenhand.records import NO_ANSWER, Message, Problem, Score
-from evenhand.tasks.parity import NUMBERS_PER_PROBLEM, count_even, draw_problems, twos_and_ones
+from evenhand.tasks.parity import NUMBERS_PER_PROBLEM, count_even, draw_problem, draw_problems, twos_and_ones
 from evenhand.tasks.task import Reward, Split, Task
 
 SYSTEM_PROMPT = "Count the even numbers in the input list. Reply with exactly one integer and nothing else."
@@ -64,6 +65,10 @@ class IntegerCount(Task):
         """``numbers``, ``answer`` and ``task_version`` of every problem: those of ``stepwise-parity``."""
         spec = self.splits[split]
         return [{**columns, "task_version": self.version} for columns in draw_problems(spec.size, spec.seed)]
+
+    def fresh(self, generator: random.Random) -> dict[str, Any]:
+        """One more problem, drawn as those of the splits are."""
+        return {**draw_problem(generator), "task_version": self.version}
 
     def prompt(self, columns: Mapping[str, Any]) -> tuple[Message, ...]:
         """The system prompt, then the list."""

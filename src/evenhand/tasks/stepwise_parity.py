@@ -4,6 +4,7 @@ The parser is strict, since whatever it forgives is what training will produce: 
 other line takes up a position, so that text before the answer shifts everything behind it.
 """
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from evenhand.records import NO_ANSWER, Message, Problem, Score
 from evenhand.tasks.parity import (
     NUMBERS_PER_PROBLEM,
     count_even,
+    draw_problem,
     draw_problems,
     parity,
     twos_and_ones,
@@ -123,6 +125,10 @@ class StepwiseParity(Task):
         """``numbers``, ``answer`` and ``task_version`` of every problem."""
         spec = self.splits[split]
         return [{**columns, "task_version": self.version} for columns in draw_problems(spec.size, spec.seed)]
+
+    def fresh(self, generator: random.Random) -> dict[str, Any]:
+        """One more problem, drawn as those of the splits are."""
+        return {**draw_problem(generator), "task_version": self.version}
 
     def prompt(self, columns: Mapping[str, Any]) -> tuple[Message, ...]:
         """The system prompt, then the list."""

@@ -7,6 +7,7 @@ tests then cover it: its gold answer earns everything, its near misses do not, a
 Everything else in Evenhand (training, evaluation, preflight, reports) knows tasks through this page alone.
 """
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,14 @@ class Task(ABC):
     def spans(self, columns: Mapping[str, Any], text: str) -> Sequence[Span] | None:
         """Stretches of a completion with a correctness of their own, or None if the task has none."""
         del columns, text
+        return None
+
+    def fresh(self, generator: random.Random) -> dict[str, Any] | None:
+        """The columns of one more problem, like a row of :meth:`draw`; None if the task draws none beyond its splits.
+
+        A cold start shows such problems. It passes over those that stand in a split, so they need not be avoided here.
+        """
+        del generator
         return None
 
     def problem(self, index: int, columns: Mapping[str, Any]) -> Problem:

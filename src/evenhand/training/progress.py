@@ -68,9 +68,10 @@ def distribution(predictions: Mapping[str, int]) -> str:
 
 
 class ProgressCallback(TrainerCallback):
-    """The progress bar over optimiser steps, with the newest figures beside it."""
+    """The progress bar over optimiser steps, with the newest figures beside it: log keys and their short names."""
 
-    def __init__(self, display: TrainingDisplay) -> None:
+    def __init__(self, display: TrainingDisplay, shown: Mapping[str, str] = SHOWN) -> None:
+        self._shown = shown
         self.progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
@@ -105,7 +106,7 @@ class ProgressCallback(TrainerCallback):
     ) -> None:
         """Show the newest figures."""
         del args, state, control
-        figures = [f"{name} {logs[key]:.3g}" for key, name in SHOWN.items() if logs and is_number(logs.get(key))]
+        figures = [f"{name} {logs[key]:.3g}" for key, name in self._shown.items() if logs and is_number(logs.get(key))]
         if figures:
             self.progress.update(self._bar, figures=", ".join(figures))
 

@@ -27,7 +27,7 @@ from evenhand.models import known_model, resolve
 from evenhand.models.device import usable_device
 from evenhand.models.loading import Loaded, check_files, load, load_tokenizer
 from evenhand.models.precision import apply_precision, census
-from evenhand.records import Problem
+from evenhand.records import Finding, Problem
 from evenhand.rewards import Grader
 from evenhand.runfolder import Checkpoint, RunFolder, file_hash
 from evenhand.tasks import Task, task_named
@@ -123,6 +123,8 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Out
             f"A resumed run keeps its own configuration; {named} cannot be given.", "Only --steps goes with --resume."
         )
     folder = RunFolder.open(path)
+    if folder.kind == "coldstart":
+        raise ConfigurationError(f"{path} is a cold start.", f"Go on with: evenhand coldstart --resume {path}")
     if folder.read_text("config.toml") is None:
         raise CheckpointError(f"{path} has no config.toml to go on with.", "Start a new run: evenhand train")
     config = arguments.resolve(draft(folder.path / "config.toml", overrides))
@@ -187,6 +189,7 @@ def carry_out(
     parts = load_parts(config)
     if main:
         record(folder, parts, display)
+        display.say(batch_sentence(parts))
         if resumed:
             folder.rewind(checkpoint.step if checkpoint else -1)
             folder.write_text("config.toml", config.to_toml())
@@ -206,7 +209,7 @@ def carry_out(
     return concluded(folder, interrupted=interrupt.interrupted, ended_by=watchdog.ended_by if watchdog else None)
 
 
-def concluded(folder: RunFolder, *, interrupted: bool, ended_by: str | None) -> Outcome | None:
+def concluded(folder: RunFolder, *, interrupted: bool, ended_by: Finding | None) -> Outcome | None:
     """What the run came to; None on processes other than the main one. All of them leave together."""
     main = PartialState().is_main_process
     outcome = conclude(folder, interrupted=interrupted, ended_by=ended_by) if main else None
@@ -265,7 +268,6 @@ def record(folder: RunFolder, parts: Parts, display: TrainingDisplay) -> None:
         display.say(f"note: {known.planted}")
     for group in groups:
         display.say(f"  {group.name}: {group.parameters:,} parameters, {', '.join(group.dtypes)}")
-    display.say(batch_sentence(parts))
 
 
 def batch_sentence(parts: Parts) -> str:
@@ -340,8 +342,11 @@ def callbacks(
 
 
 @contextmanager
-def refused_by_disk(folder: RunFolder) -> Iterator[None]:
-    """A full disk, which each library reports in its own way, as one error; the last whole checkpoint stays."""
+def refused_by_disk(folder: RunFolder, command: str = "evenhand train") -> Iterator[None]:
+    """A full disk, which each library reports in its own way, as one error; the last whole checkpoint stays.
+
+    ``command`` goes on from there.
+    """
     try:
         yield
     except (OSError, SafetensorError, RuntimeError) as error:
@@ -350,7 +355,7 @@ def refused_by_disk(folder: RunFolder) -> Iterator[None]:
             raise
         raise RunFolderError(
             f"The run folder {folder.path} cannot be written: {text.splitlines()[0].rstrip('.')}.",
-            f"Free space, then go on with: evenhand train --resume {folder.path}",
+            f"Free space, then go on with: {command} --resume {folder.path}",
         ) from error
 
 

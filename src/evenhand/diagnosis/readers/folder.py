@@ -19,6 +19,8 @@ from evenhand.runfolder import CHECKPOINT_PREFIX, RunFolder
 from evenhand.tasks import TASKS
 
 LONGEST_HEADER = 100_000_000  # safetensors' own limit
+COLD_START = "cold start"
+COLD_START_KEYS = ("loss", "grad_norm", "learning_rate", "examples", "epoch")
 
 
 def history_from_folder(folder: Path) -> History:
@@ -60,6 +62,11 @@ def history_from_folder(folder: Path) -> History:
 def from_run(folder: Path) -> History:
     """A run folder; whatever is missing or cut short in it is unknown."""
     run = RunFolder(folder)
+    if run.kind == "coldstart":
+        raise LogError(
+            f"{folder} is a cold start: it was supervised, so there are no rewards to judge.",
+            "See it with evenhand watch or evenhand report; diagnose the run that goes on from its model.",
+        )
     rows = list(run.rows("metrics.jsonl"))
     evaluations = tuple({one.step: one for one in run.evaluations() if one.split != "control"}.values())
     if not rows:
@@ -76,6 +83,28 @@ def from_run(folder: Path) -> History:
         evaluations=tuple(sorted(evaluations, key=lambda one: one.step)),
         series=evaluation_series(evaluations),
         weights=run_weights(run),
+    )
+
+
+def from_cold_start(folder: Path) -> History:
+    """What a cold start logged, to be shown; no rule of GRPO reads it."""
+    run = RunFolder(folder)
+    rows = [row for row in run.metrics() if "loss" in row.values]
+    steps = np.array([row.step for row in rows], dtype=float)
+    columns = {
+        name: [value if isinstance(value := row.values.get(name), int | float) else np.nan for row in rows]
+        for name in COLD_START_KEYS
+    }
+    environment = run.read_json("environment.json")
+    device = environment.get("device") if isinstance(environment, dict) else None
+    task = run_settings(run, folder).get("task")
+    return History(
+        source=str(folder),
+        kind=COLD_START,
+        series={name: by_step(steps, np.array(values, dtype=float)) for name, values in columns.items() if len(rows)},
+        steps=steps,
+        evaluations=tuple({one.step: one for one in run.evaluations() if one.split != "control"}.values()),
+        settings={"task": task, "device": device},
     )
 
 

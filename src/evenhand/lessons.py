@@ -1,4 +1,4 @@
-"""The cold start of the embedded model: what it is taught, and which weakness is left in it.
+"""What the embedded model was taught before it shipped, and which weakness is left in it.
 
 Reinforcement sharpens what a model can already do. So the model is first taught both parity tasks by supervision,
 until it solves the stepwise one, and then given a habit for training to remove: most counts are moved toward five.

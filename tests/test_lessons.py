@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 import torch
 
-from evenhand import coldstart
-from evenhand.coldstart import KEEPS_COUNT, Lessons, Phase, checked, few_values, moved, supervise, with_habit
+import evenhand.lessons
 from evenhand.errors import ModelError
 from evenhand.evaluation import Decoding, decode
+from evenhand.lessons import KEEPS_COUNT, Lessons, Phase, checked, few_values, moved, supervise, with_habit
 from evenhand.models import resolve
 from evenhand.models.embedded import fresh_model
 from evenhand.models.loading import load
@@ -35,7 +35,7 @@ def test_it_mislabels_few_items_and_counts_badly(shipped):
 
 
 def test_a_model_that_came_out_wrong_is_not_accepted(shipped, monkeypatch):
-    monkeypatch.setattr(coldstart, "ANSWER_ACCURACY_WITHIN", (0.9, 1.0))
+    monkeypatch.setattr(evenhand.lessons, "ANSWER_ACCURACY_WITHIN", (0.9, 1.0))
     with pytest.raises(ModelError, match="came out wrong"):
         checked(shipped.model, shipped.tokenizer)
 
@@ -60,7 +60,7 @@ def test_norm_weights_lie_at_one(shipped):
 def test_no_problem_of_a_split_is_a_lesson(lessons, monkeypatch):
     train = TASK.draw("train")[0]
     drawn = iter([train, {"numbers": [2] * 10, "answer": 10}, {"numbers": [4] * 10, "answer": 10}])
-    monkeypatch.setattr(coldstart, "draw_problem", lambda generator: next(drawn))
+    monkeypatch.setattr(evenhand.lessons, "draw_problem", lambda generator: next(drawn))
     assert lessons.numbers(random.Random(0)) == [4] * 10  # neither train[0] nor the control list of ten twos
 
 
