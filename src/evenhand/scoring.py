@@ -69,8 +69,9 @@ def locate(name: str) -> Named:
         folder = RunFolder.open(path)
         return Named(kept_checkpoint(folder), folder)
     directory = resolve(name)
-    run = directory.parent.parent
-    return Named(directory, RunFolder(run) if (run / "status.json").is_file() else None)
+    owners = (directory.parent.parent, directory.parent)  # of a checkpoint, of what a cold start leaves
+    run = next((owner for owner in owners if (owner / "status.json").is_file()), None)
+    return Named(directory, None if run is None else RunFolder(run))
 
 
 def kept_checkpoint(folder: RunFolder) -> Path:

@@ -1,5 +1,7 @@
 """What every task owes, checked over the tuple of tasks."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,15 @@ def test_columns_are_complete_and_do_not_stand_in_the_prompt(task):
         assert set(task.columns) == set(columns)
         assert columns["task_version"] == task.version
         assert task.version not in str(task.prompt(columns))
+
+
+@every_task
+def test_a_fresh_problem_is_one_of_the_task_and_depends_on_the_generator_alone(task):
+    columns = task.fresh(random.Random(7))
+    assert columns == task.fresh(random.Random(7))
+    assert columns.keys() == task.draw("dev")[0].keys()
+    assert {key: columns[key] for key in task.recompute(columns)} == task.recompute(columns)
+    assert earned(task, columns, task.gold(columns)) == pytest.approx(full_reward(task))
 
 
 @every_task

@@ -2,13 +2,14 @@
 
 import json
 import random
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.config import ColdStartPlan, RunConfig
-from evenhand.errors import ConfigurationError, DataError, EvenhandError
+from evenhand.errors import ConfigurationError, DataError
 from evenhand.models import resolve
 from evenhand.models.loading import load_tokenizer
 from evenhand.tasks.integer_count import TASK as INTEGER_COUNT
@@ -44,8 +45,8 @@ def tokenizer():
     return load_tokenizer(resolve("embedded"))
 
 
-def configuration(data, **plan):
-    return RunConfig(data=data, coldstart=ColdStartPlan(**plan))
+def configuration(splits, **plan):
+    return RunConfig(data=splits, coldstart=ColdStartPlan(**plan))
 
 
 def written(folder, *rows):
@@ -149,19 +150,15 @@ def test_a_row_that_is_no_problem_is_refused_with_its_line(tmp_path, row, says):
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_no_line_raises_anything_but_a_sentence(line):
-    try:
+    with suppress(DataError):
         columns_of(line, TASK, "line 1")
-    except EvenhandError as error:
-        assert "line 1" in error.message
 
 
 @given(st.recursive(st.none() | st.integers() | st.text() | st.floats(), st.lists) | st.integers())
 def test_no_value_raises_anything_but_a_sentence(value):
     for task in (TASK, INTEGER_COUNT):
-        try:
+        with suppress(DataError):
             columns_of(json.dumps({"numbers": value}), task, "line 1")
-        except EvenhandError as error:
-            assert "line 1" in error.message
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):

@@ -59,7 +59,7 @@ def test_every_step_says_what_was_shown_and_what_it_cost(folder):
     assert [row.step for row in rows] == [1, 2, 3, 4]
     assert [row.values["examples"] for row in rows] == [4, 8, 12, 16]
     assert [row.values["learning_rate"] for row in rows] == pytest.approx([0.0, 5e-5, 1e-4, 1e-4])
-    assert all(row.values["tokens_computed"] < row.values["tokens_without_sharing"] / 2 for row in rows)
+    assert all(row.values["tokens_computed"] < row.values["tokens_without_sharing"] for row in rows)
     assert all(row.values["grad_norm"] > 0 for row in rows)
 
 
@@ -188,8 +188,10 @@ def test_each_command_goes_on_with_its_own_runs(folder, tmp_path):
 
 def test_a_folder_without_a_saved_evaluation_cannot_be_concluded(folder, tmp_path):
     empty = RunFolder.create(tmp_path, "x", tmp_path / "empty")
+    for name in ("config.toml", "coldstart.json", "evaluations.jsonl"):
+        shutil.copy(folder.path / name, empty.path / name)
     config = run.settled(run.arguments.resolve(run.draft(folder.path / "config.toml")))
-    with pytest.raises(RunFolderError, match="No evaluated step"):
+    with pytest.raises(RunFolderError, match="No evaluated step of"):
         conclude(empty, config)
 
 

@@ -20,7 +20,7 @@ from evenhand.tasks import TASKS
 
 LONGEST_HEADER = 100_000_000  # safetensors' own limit
 COLD_START = "cold start"
-COLD_START_KEYS = ("loss", "grad_norm", "learning_rate", "examples", "epoch")
+COLD_START_KEYS = ("loss", "grad_norm", "learning_rate", "examples", "step_time", "epoch")
 
 
 def history_from_folder(folder: Path) -> History:

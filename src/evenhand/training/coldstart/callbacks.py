@@ -50,9 +50,10 @@ class StoppingRule(TrainerCallback):
         """Raise RunStopped where the model reaches the bound as it comes."""
         del args, control
         if state.global_step == 0 and self.newest is not None and self.met():
+            value = self.newest.metrics[str(self.metric)]
             raise RunStopped(
-                f"The model has {self.metric} {self.newest.metrics[str(self.metric)]:.1%} before the first example, and "
-                f"the cold start ends at {self.bound:.1%}: there is nothing to teach.",
+                f"Before the first example {self.metric} is {value:.1%}, and the cold start ends at {self.bound:.1%}: "
+                "there is nothing to teach.",
                 "Train it as it is, or raise coldstart.stop_at.",
             )
 

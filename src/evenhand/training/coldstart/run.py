@@ -73,9 +73,9 @@ def start(
         EvenhandError: whatever is wrong with the configuration, the examples, the model, the device or the disk, what
             ``examine`` raises, and weights that are no numbers any more.
     """
+    config = settled(arguments.resolve(draft(source, overrides)))
     refuse_processes()
-    lesson = prepare(settled(arguments.resolve(draft(source, overrides))))
-    config = lesson.config
+    lesson = prepare(config)
     folder = RunFolder.create(config.runs, config.task, out)
     folder.write_text("config.toml", config.to_toml())
     folder.write_json(COLD_START_FILE, description(lesson))
@@ -91,7 +91,6 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Col
         ConfigurationError: settings, a configuration or a folder were given, or another command made the run.
         CheckpointError: the checkpoint is damaged or holds no optimiser, or model or examples have changed.
     """
-    refuse_processes()
     if overrides or fresh:
         named = ", ".join(sorted(overrides)) or "a configuration or --out"
         raise ConfigurationError(
@@ -102,12 +101,14 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Col
     if folder.kind != "coldstart" or folder.read_text("config.toml") is None:
         raise ConfigurationError(f"{path} is no cold start.", f"Go on with: evenhand train --resume {path}")
     refuse_living(folder)
-    lesson = prepare(arguments.resolve(draft(folder.path / "config.toml")))
+    config = arguments.resolve(draft(folder.path / "config.toml"))
+    refuse_processes()
+    lesson = prepare(config)
     if begun.get("data_sha256") != description(lesson)["data_sha256"]:
         raise CheckpointError("The file of examples has changed since this cold start began.", "Begin a new one.")
     checkpoint = folder.resume_point()
     if checkpoint is not None and ended(folder, lesson, checkpoint):
-        return conclude(folder, lesson.config)
+        return conclude(folder, config)
     if checkpoint is not None and not (checkpoint.path / "optimizer.pt").is_file():
         raise CheckpointError(
             f"{checkpoint.path} holds no optimiser, which only the newest checkpoint keeps.",
@@ -182,7 +183,7 @@ def training_arguments(config: RunConfig, output: Path, steps: int) -> TrainingA
     come from ``[train]``, as for reinforcement.
     """
     plan, shared = config.coldstart, arguments.build(config, output)
-    return TrainingArguments(
+    made = TrainingArguments(
         output_dir=str(output),
         max_steps=steps,
         per_device_train_batch_size=plan.batch_size,
@@ -206,6 +207,8 @@ def training_arguments(config: RunConfig, output: Path, steps: int) -> TrainingA
         remove_unused_columns=False,
         dataloader_pin_memory=False,  # batches are lists of numbers
     )
+    made._n_gpu = min(made.n_gpu, 1)  # with several devices Transformers would split the batch among them
+    return made
 
 
 def carry_out(
