@@ -170,6 +170,62 @@ def test_merged_micro_batches_leave_the_gradient_as_it_was_but_for_the_entropy_b
     assert tree[0].args.gradient_accumulation_steps == 1
 
 
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo", "cispo", "luspo", "sapo"])
+@pytest.mark.parametrize("steps_per_generation", [4, 8])
+def test_a_window_of_many_distinct_tokens_is_cut_into_parts_and_the_gradient_stays(
+    tmp_path, model, monkeypatch, loss_type, steps_per_generation
+):
+    monkeypatch.setattr(FixedCompletions, "write", staticmethod(apart))
+    changes = {
+        "loss_type": loss_type,
+        "entropy_coef": 0.0,
+        "gradient_accumulation_steps": 4,
+        "steps_per_generation": steps_per_generation,
+        "max_steps": 2,
+        "learning_rate": 1e-5,  # so that rounding is not what the second step shows
+    }
+    stock = train(FixedStock, model, tmp_path / "stock", **changes)
+    parts = []
+    cut = PrefixTreeTrainer._parts
+    monkeypatch.setattr(PrefixTreeTrainer, "_parts", lambda *given: parts.append(cut(*given)) or parts[-1])
+    tree = train(FixedTree, model, tmp_path / "tree", **changes)
+    for one, other in zip(stock[1], tree[1], strict=True):
+        assert relative_error(one, other) < 1e-4
+    for one, other in zip(stock[2], tree[2], strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], abs=1e-6)
+        assert one["kl"] == pytest.approx(other["kl"], rel=0.05, abs=1e-6)  # logged as a mean of parts
+    assert {len(found) for found in parts} == {2}, "whole groups in two halves"
+    for part in (part for found in parts for part in found if steps_per_generation == 4):
+        assert len({tuple(prompt) for prompt in part["prompt_ids"].tolist()}) == 2
+    assert tree[0].args.steps_per_generation == steps_per_generation // 4
+
+
+def test_a_window_that_shares_much_stays_whole(tmp_path, model, monkeypatch):
+    parts = []
+    cut = PrefixTreeTrainer._parts
+    monkeypatch.setattr(PrefixTreeTrainer, "_parts", lambda *given: parts.append(cut(*given)) or parts[-1])
+    train(FixedTree, model, tmp_path)
+    assert [len(found) for found in parts] == [1]
+
+
+def test_what_takes_trls_path_keeps_the_micro_batches_that_were_planned(tmp_path, model, monkeypatch):
+    monkeypatch.setattr("evenhand.prefixtree.support.ARCHITECTURES", ("llama",))
+    sizes = []
+    score = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def watched(self, *arguments, **options):
+        if torch.is_grad_enabled():
+            sizes.append(len(arguments[1]))
+        return score(self, *arguments, **options)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", watched)
+    stock = train(FixedStock, model, tmp_path / "stock")
+    expected, sizes[:] = list(sizes), []
+    tree = train(FixedTree, model, tmp_path / "tree", entropy_coef=0.01)
+    assert sizes == expected == [4, 4]
+    assert stock[2][0]["loss"] == pytest.approx(tree[2][0]["loss"], abs=1e-4)
+
+
 def test_merging_keeps_the_global_batch_and_leaves_bnpo_alone(tmp_path):
     args = settings(tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=4, steps_per_generation=8)
     merged = with_merged_micro_batches(copy.copy(args))
@@ -177,8 +233,9 @@ def test_merging_keeps_the_global_batch_and_leaves_bnpo_alone(tmp_path):
     assert merged.steps_per_generation == 2
     assert merged.generation_batch_size == args.generation_batch_size
     assert args.per_device_train_batch_size == 4, "the caller's own arguments stay"
-    bnpo = settings(tmp_path, loss_type="bnpo")
-    assert with_merged_micro_batches(bnpo).gradient_accumulation_steps == bnpo.gradient_accumulation_steps
+    for whole in ({"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}):
+        kept = settings(tmp_path, **whole)
+        assert with_merged_micro_batches(kept).gradient_accumulation_steps == kept.gradient_accumulation_steps
 
 
 def test_an_adapter_is_trained_on_the_tree_and_the_reference_is_the_model_without_it(tmp_path, model):
@@ -303,6 +360,7 @@ def test_memory_that_runs_out_in_the_backward_pass_repeats_the_step_on_the_same_
         ("_generate_and_score_completions", ["inputs"]),
         ("_prepare_inputs", ["generation_batch"]),
         ("training_step", ["model", "inputs", "num_items_in_batch"]),
+        ("compute_loss", ["model", "inputs", "return_outputs", "num_items_in_batch"]),
     ],
 )
 def test_the_overridden_methods_of_trl_take_what_they_took(method, names):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 ROOT = -1  # the parent of a node without one
 
@@ -65,6 +66,12 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
             break
         shared += 1
     return shared
+
+
+def distinct_prefixes(sequences: Sequence[Sequence[int]]) -> int:
+    """How many nodes the tree of these sequences has."""
+    ordered = sorted(map(tuple, sequences))
+    return sum(len(after) - common_length(before, after) for before, after in pairwise([(), *ordered]))
 
 
 def packs(sequences: Sequence[Sequence[int]], token_budget: int) -> list[list[int]]:

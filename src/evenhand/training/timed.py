@@ -19,6 +19,7 @@ from unittest import mock
 
 import torch
 from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, PreTrainedModel, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -129,7 +130,7 @@ def timed_step(spec: dict[str, Any]) -> dict[str, Any]:
             processing_class=load_tokenizer(Path(spec["model"])),
             callbacks=[clock],
         )
-        warm_up(trainer)
+        warm_up(trainer, spec)
         positions = count_positions(trainer)
         trainer.train()
     seconds = {"rollout": trainer.seconds["rollout"], "score": trainer.seconds["score"], "step": clock.seconds}
@@ -174,18 +175,44 @@ def load(spec: dict[str, Any]) -> PreTrainedModel:
     return placed
 
 
-def warm_up(trainer: Any) -> None:
-    """What a run does once and a step does not: thread pools, the optimiser's state, the trial of the tree."""
+def warm_up(trainer: Any, spec: dict[str, Any]) -> None:
+    """What a run does once and a step does not: thread pools, the optimiser's state, the trial of the tree, and memory
+    that the process is given for the first time (a second or more for each GiB on a virtual machine)."""
     model = trainer.model
-    model(input_ids=torch.ones(1, 8, dtype=torch.long, device=model.device)).logits.sum().backward()
+    rows = first_micro_batch(trainer, spec)
+    ids, mask = (torch.cat([rows[f"prompt_{kind}"], rows[f"completion_{kind}"]], dim=1) for kind in ("ids", "mask"))
+    width = rows["completion_ids"].shape[1]
+    logs, *_ = trainer._get_per_token_logps_and_entropies(model, ids, mask, width, compute_entropy=True)
+    logs.sum().backward()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimiser = trainer.create_optimizer()
     optimiser.step()  # without a gradient and without decay nothing moves
     model.zero_grad(set_to_none=True)
-    for judged in (trainer.model, trainer.ref_model):
-        if isinstance(trainer, PrefixTreeTrainer) and judged is not None:
-            trainer._refusal(judged)
+    if isinstance(trainer, PrefixTreeTrainer):
+        trainer.tokens_computed.clear()
+        if trainer.ref_model is not None:
+            trainer._refusal(trainer.ref_model)
+    trainer.seconds.clear()
+
+
+def first_micro_batch(trainer: Any, spec: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The first of the given sequences that the trainer takes through an update at once, padded as TRL pads them."""
+    given, pad = spec["given"], trainer.processing_class.pad_token_id
+    pairs = [(p, row) for p, rows in zip(given["prompts"], given["completions"], strict=True) for row in rows]
+    inputs = {}
+    for name, side, sequences in (
+        ("prompt", "left", [p for p, _ in pairs]),
+        ("completion", "right", [c for _, c in pairs]),
+    ):
+        for kind, filling in (("ids", pad), ("mask", 0)):
+            held = [
+                torch.tensor(row if kind == "ids" else [1] * len(row), device=trainer.model.device) for row in sequences
+            ]
+            inputs[f"{name}_{kind}"] = pad_sequence(held, batch_first=True, padding_value=filling, padding_side=side)
+    if isinstance(trainer, PrefixTreeTrainer):
+        return trainer._parts(inputs)[0]
+    return {name: value[: spec["micro_batch"]] for name, value in inputs.items()}
 
 
 def count_positions(trainer: Any) -> Counter[str]:

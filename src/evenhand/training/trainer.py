@@ -7,6 +7,8 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Sampler
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
-from trl.trainer.utils import RepeatSampler
+from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from evenhand.prefixtree import Batch, Rollout, Scores, roll_out
 from evenhand.prefixtree.memory import Frugality, out_of_memory
 from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
+from evenhand.prefixtree.tree import distinct_prefixes
 from evenhand.training.generation import Decoding, read_generation
 
 logger = logging.getLogger(__name__)
@@ -93,9 +96,12 @@ class PrefixTreeTrainer(ResumableTrainer):
     """``GRPOTrainer`` that computes every distinct token of a step once: in the rollout, in scoring and in the update.
 
     Departures from TRL: the micro-batches of an accumulation window are one (the global batch stays what it was), so
-    that completions find what they share. It changes the entropy bonus alone, whose mean is then over the whole window,
-    and the loss type ``bnpo``, whose micro-batches are therefore left alone. Rewards, advantages, losses and metrics
-    are TRL's own. Whatever the tree does not know takes TRL's path, and a line says why, once.
+    that completions find what they share. Where the window has more distinct tokens than one of the micro-batches that
+    ``args`` asks for has tokens, it is cut again, into as few equal parts as stay within that, whole groups together:
+    memory stays what the user planned for. It changes the entropy bonus alone, whose mean is then over a part; the
+    loss type ``bnpo`` and ``top_entropy_quantile``, which look at a micro-batch as a whole, keep theirs. Rewards,
+    advantages, losses and metrics are TRL's own. Whatever the tree does not know takes TRL's path, and a line says
+    why, once.
 
     Args:
         merge_micro_batches: False keeps the micro-batches that ``args`` asks for.
@@ -119,9 +125,11 @@ class PrefixTreeTrainer(ResumableTrainer):
         self._frugality = Frugality()
         self._prepared: Any = None
         self._repeating = False
+        planned = None if args is None else args.per_device_train_batch_size
         if merge_micro_batches and args is not None:
             args = with_merged_micro_batches(args)
         super().__init__(model, reward_funcs, args, *others, **options)
+        self._merged = self.args.per_device_train_batch_size // (planned or self.args.per_device_train_batch_size)
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, multimodal_fields: Any, *rest: Any, **options: Any
@@ -200,6 +208,54 @@ class PrefixTreeTrainer(ResumableTrainer):
         finally:
             self._repeating = False
 
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """TRL's loss. Of a micro-batch in parts, all but the last are backpropagated here, so that one is in memory."""
+        parts = self._parts(inputs) if self.model.training else [inputs]
+        earlier = 0.0
+        with self._accumulating(len(parts)):
+            for part in parts[:-1]:
+                loss = super().compute_loss(model, part, return_outputs, num_items_in_batch)
+                with torch.autocast(self.accelerator.device.type, enabled=False):
+                    self.accelerator.backward(loss)
+                earlier += float(loss.detach())
+            last: torch.Tensor = super().compute_loss(model, parts[-1], return_outputs, num_items_in_batch)
+        return last + earlier
+
+    def _parts(self, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        """A merged micro-batch, in parts where it would need more memory than one that was planned."""
+        # Other processes would wait for as many backward passes as this one makes, and TRL's adaptive entropy steps
+        # once for each part.
+        if self._merged == 1 or self.accelerator.num_processes > 1 or self.use_adaptive_entropy:
+            return [inputs]
+        if not rows_only(inputs):
+            return [inputs]
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1).bool()
+        sequences = [row[seen].tolist() for row, seen in zip(ids, mask, strict=True)]
+        order = sorted(range(len(sequences)), key=sequences.__getitem__)
+        count = self._merged  # TRL's path shares nothing
+        if not (self._refusal(self.model) or dropout_refusal(self.model)):
+            count = fewest_parts([sequences[row] for row in order], self._merged)
+        if count == 1:
+            return [inputs]
+        parts: list[dict[str, Any]] = split_tensor_dict(
+            {key: value if value is None or value.ndim == 0 else value[order] for key, value in inputs.items()}, count
+        )
+        return parts
+
+    @contextmanager
+    def _accumulating(self, parts: int) -> Iterator[None]:
+        """Inside, TRL's losses are scaled as those of ``parts`` times as many micro-batches."""
+        self.current_gradient_accumulation_steps *= parts
+        self.args.steps_per_generation *= parts
+        try:
+            yield
+        finally:
+            self.current_gradient_accumulation_steps //= parts
+            self.args.steps_per_generation //= parts
+
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """TRL's micro-batch; the same once more, without sampling anew, where a step is repeated."""
         if not self._repeating:
@@ -258,13 +314,32 @@ def with_merged_micro_batches(args: GRPOConfig) -> GRPOConfig:
     Completions per update, per process and per generation stay what they were.
     """
     merged = copy.copy(args)
-    if merged.loss_type == "bnpo":
+    if merged.loss_type == "bnpo" or merged.top_entropy_quantile < 1.0:
         return merged
     factor = math.gcd(merged.gradient_accumulation_steps, merged.steps_per_generation)
     merged.per_device_train_batch_size *= factor
     merged.gradient_accumulation_steps //= factor
     merged.steps_per_generation //= factor
     return merged
+
+
+def rows_only(inputs: dict[str, Any]) -> bool:
+    """Whether a batch holds nothing but tensors with a row for each completion, and numbers."""
+    rows = len(inputs["completion_ids"])
+    held = [value for value in inputs.values() if value is not None]
+    return all(isinstance(value, torch.Tensor) and (value.ndim == 0 or len(value) == rows) for value in held)
+
+
+def fewest_parts(sequences: list[list[int]], planned: int) -> int:
+    """How many equal parts of sorted sequences are needed, so that none has more distinct tokens than a planned part
+    has tokens on average; at most the ``planned`` ones, which always divide the sequences."""
+    most = sum(map(len, sequences)) / planned
+    for count in range(1, planned):
+        size, rest = divmod(len(sequences), count)
+        starts = range(0, len(sequences), size)
+        if not rest and all(distinct_prefixes(sequences[start : start + size]) <= most for start in starts):
+            return count
+    return planned
 
 
 def too_long(base: Any, tokens: int) -> str | None:
