@@ -11,10 +11,13 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from evenhand.config import Precision
+from evenhand.models.precision import apply_precision
 from evenhand.prefixtree import memory
 from evenhand.training.trainer import PrefixTreeTrainer, with_merged_micro_batches
 from models_for_tests import save_random_qwen3
 
+FP32 = Precision(body="float32", norms="float32")
 # Differ between two runs of the same computation, or between paths by design.
 TIMES = {"step_time", "rollout_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 TIMES |= {"total_flos", "train_loss"}
@@ -93,9 +96,10 @@ def settings(output, **changes):
     )
 
 
-def build(kind, model, output, options=None, dtype="float32", **changes):
+def build(kind, model, output, options=None, precision=FP32, **changes):
     keeper = KeepGradients()
-    policy = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype="float32")
+    apply_precision(policy, precision)
     trainer = kind(
         model=policy,
         reward_funcs=lambda completions, **_: [float(i % 3) for i, _ in enumerate(completions)],
@@ -248,13 +252,15 @@ def test_an_adapter_is_trained_on_the_tree_and_the_reference_is_the_model_withou
     assert all("lora" in name for name in tree[1][0])
 
 
-def test_in_bf16_the_tree_is_as_near_to_fp32_as_trls_own_path(tmp_path):
+@pytest.mark.parametrize("norms", ["bfloat16", "float32"])
+def test_in_bf16_the_tree_is_as_near_to_fp32_as_trls_own_path(tmp_path, norms):
+    precision = Precision(body="bfloat16", norms=norms)
     plain_error, tree_error = 0.0, 0.0
     for seed in range(4):  # one model's ratio of rounding errors varies by a quarter
         model = save_random_qwen3(tmp_path / f"model-{seed}", seed=seed)
         exact = train(FixedStock, model, tmp_path)[1][0]
-        plain = train(FixedStock, model, tmp_path, dtype="bfloat16")[1][0]
-        tree = train(FixedTree, model, tmp_path, {"merge_micro_batches": False}, dtype="bfloat16")[1][0]
+        plain = train(FixedStock, model, tmp_path, precision=precision)[1][0]
+        tree = train(FixedTree, model, tmp_path, {"merge_micro_batches": False}, precision=precision)[1][0]
         plain_error += relative_error(exact, plain)
         tree_error += relative_error(exact, tree)
     assert tree_error < 1.2 * plain_error

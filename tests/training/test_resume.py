@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig
 
 from evenhand.runfolder import RunFolder
-from evenhand.training.trainer import ResumableTrainer
+from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 from models_for_tests import save_random_qwen3
 
 TIMES = {"step_time", "rollout_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
@@ -29,7 +29,7 @@ def length_reward(completions, **_):
     return [float(len(set(completion)) % 7) for completion in completions]
 
 
-def logged(model, output, resume_from=None, **arguments):
+def logged(model, output, resume_from=None, kind=ResumableTrainer, **arguments):
     """Train on six prompts, two a step, saving every step; the log rows without times."""
     args = GRPOConfig(
         output_dir=str(output),
@@ -48,7 +48,7 @@ def logged(model, output, resume_from=None, **arguments):
         seed=3,
         **arguments,
     )
-    trainer = ResumableTrainer(
+    trainer = kind(
         model=AutoModelForCausalLM.from_pretrained(model, dtype="float32"),
         reward_funcs=length_reward,
         args=args,
@@ -77,6 +77,21 @@ def test_a_resumed_run_equals_the_unbroken_one_also_past_an_epoch_and_inside_a_c
     resumed = logged(model, tmp_path, resume_from=str(tmp_path / f"checkpoint-{kept}"), **arguments)
     assert unbroken == resumed
     assert unbroken[14]["epoch"] > 1
+
+
+@pytest.mark.parametrize("kept", [5, 13], ids=lambda step: f"from-{step}")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2},
+        {"per_device_train_batch_size": 2, "steps_per_generation": 3, "num_iterations": 2},
+    ],
+    ids=["accumulation", "cycles"],
+)
+def test_a_resumed_run_on_the_prefix_tree_equals_the_unbroken_one(tmp_path, model, arguments, kept):
+    unbroken = logged(model, tmp_path, kind=PrefixTreeTrainer, **arguments)
+    checkpoint = str(tmp_path / f"checkpoint-{kept}")
+    assert logged(model, tmp_path, checkpoint, PrefixTreeTrainer, **arguments) == unbroken
 
 
 def command(*arguments):
