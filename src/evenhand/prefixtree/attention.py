@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
@@ -151,7 +152,18 @@ class TreeAttention:
         self._masks: dict[tuple[int | None, torch.dtype], list[torch.Tensor]] = {}
 
     def attend(self, heads: Heads) -> torch.Tensor:
-        """Attention output of one layer, [1, H, N, D], block by block."""
+        """Attention output of one layer, [1, H, N, D].
+
+        For a backward pass it is computed again: kept, the keys and values gathered for every block, each ancestor
+        once for every block below it, would be the largest thing in memory.
+        """
+        if not (torch.is_grad_enabled() and heads.query.requires_grad):
+            return self._blocks(heads)
+        output: torch.Tensor = checkpoint(self._blocks, heads, use_reentrant=False, preserve_rng_state=False)
+        return output
+
+    def _blocks(self, heads: Heads) -> torch.Tensor:
+        """Block by block."""
         repeats = heads.query.shape[1] // heads.key.shape[1]
         pieces = zip(
             heads.query.split(self._query_sizes, dim=2),

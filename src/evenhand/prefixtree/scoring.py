@@ -133,7 +133,7 @@ def _pass(
     )
     rows = torch.tensor(edges.rows, device=device)
     tokens = torch.tensor(edges.tokens, device=device)
-    chosen, entropies = node_log_probabilities(output.logits[0], rows, tokens, temperature)
+    chosen, entropies = node_log_probabilities(output.logits.squeeze(0), rows, tokens, temperature)
     return chosen, entropies[rows]
 
 
