@@ -90,6 +90,9 @@ class RunConfig(Table):
     runs: Path = Path("runs")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     engine: Literal["prefix-tree", "plain"] = "prefix-tree"
+    resample: int = Field(
+        default=0, ge=0, description="further rounds at most in which fresh prompts replace groups without spread"
+    )
     precision: Precision = Precision()
     evaluation: EvaluationPlan = EvaluationPlan()
     selection: SelectionRule = SelectionRule()

@@ -8,6 +8,7 @@ import pytest
 from evenhand.diagnosis.diagnose import diagnose, diagnose_log
 from evenhand.diagnosis.history import history_of
 from evenhand.diagnosis.readers import read_text
+from evenhand.diagnosis.rules import groups_uniform
 from evenhand.errors import LogError
 from tests.diagnosis.logs import LOGS, SOUND, recorded
 
@@ -92,3 +93,9 @@ def test_the_fixtures_hold_no_path_of_the_machine_that_made_them():
         if path.is_file() and path.suffix in {".toml", ".json"}:
             text = path.read_text()
             assert not [place for place in ("/home/", "/tmp/", "/root/", "/work/") if place in text], path
+
+
+def test_uniform_groups_that_were_replaced_before_the_update_stop_nobody():
+    columns = {name: list(series.values) for name, series in groups_uniform.RULE.sick().series.items()}
+    assert groups_uniform.RULE.judge(history_of({**columns, "frac_trained_zero_std": [1.0] * 4}))
+    assert groups_uniform.RULE.judge(history_of({**columns, "frac_trained_zero_std": [0.25] * 4})) is None

@@ -20,7 +20,7 @@ from models_for_tests import save_random_qwen3
 FP32 = Precision(body="float32", norms="float32")
 # Differ between two runs of the same computation, or between paths by design.
 TIMES = {"step_time", "rollout_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
-TIMES |= {"total_flos", "train_loss"}
+TIMES |= {"total_flos", "train_loss", "completions_sampled"}
 
 
 @pytest.fixture(scope="module")
@@ -367,6 +367,8 @@ def test_memory_that_runs_out_in_the_backward_pass_repeats_the_step_on_the_same_
         ("_prepare_inputs", ["generation_batch"]),
         ("training_step", ["model", "inputs", "num_items_in_batch"]),
         ("compute_loss", ["model", "inputs", "return_outputs", "num_items_in_batch"]),
+        ("_compute_loss", ["model", "inputs"]),
+        ("log", ["logs", "start_time"]),
     ],
 )
 def test_the_overridden_methods_of_trl_take_what_they_took(method, names):
@@ -374,5 +376,6 @@ def test_the_overridden_methods_of_trl_take_what_they_took(method, names):
     if method == "_get_per_token_logps_and_entropies" and "args" in parameters:  # TRL 1.14 passes them on
         parameters = ["model", *list(inspect.signature(GRPOTrainer._full_logits_logps).parameters)[2:]]
     assert [name for name in parameters if name in names] == names
-    ours = list(inspect.signature(getattr(PrefixTreeTrainer, method)).parameters)[1:]
+    seams = {"_get_per_token_logps_and_entropies": "_log_probabilities"}  # the first hands on to the second
+    ours = list(inspect.signature(getattr(PrefixTreeTrainer, seams.get(method, method))).parameters)[1:]
     assert ours[: len(names)] == names

@@ -53,6 +53,7 @@ def test_two_processes_leave_one_run_folder(tmp_path, launcher):
     assert [e.step for e in folder.evaluations()] == [0, 2]
     assert [e.n for e in folder.evaluations()] == [50, 50]
     assert [row.step for row in folder.metrics()] == [0, 1, 2]
+    assert [row.values["completions_sampled"] for row in folder.metrics() if row.step] == [64, 128], "of both"
     rows = list(folder.completions(1))
     assert len(rows) == 64
     assert len({row["prompt"] for row in rows}) == len({row["group"] for row in rows}) == 8

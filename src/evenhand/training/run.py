@@ -102,8 +102,14 @@ def check_names(config: RunConfig) -> None:
 
     Raises:
         TaskError, ModelError: an unknown task or model, missing files, no chat template.
+        ConfigurationError: resampling in several processes.
     """
     task_named(config.task)
+    if config.resample and PartialState().num_processes > 1:
+        raise ConfigurationError(
+            "resample replaces groups in one process only, and this launch has several.",
+            "Set resample = 0, or launch one process.",
+        )
     directory = resolve(config.model)
     check_files(directory)
     load_tokenizer(directory)
@@ -303,6 +309,7 @@ def build_trainer(parts: Parts, folder: RunFolder) -> ResumableTrainer:
             args=args,
             train_dataset=Dataset.from_list(rows),
             processing_class=parts.loaded.tokenizer,
+            resample=config.resample,
         )
     except ValueError as error:
         raise ConfigurationError(f"TRL refuses this set-up: {' '.join(str(error).split())}") from error

@@ -24,10 +24,15 @@ from evenhand.prefixtree.memory import Frugality, out_of_memory
 from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
 from evenhand.prefixtree.tree import distinct_prefixes
 from evenhand.training.generation import Decoding, read_generation
+from evenhand.training.resampling import Resampler
+from evenhand.training.skipping import Taught, taught_rows
 
 logger = logging.getLogger(__name__)
 
 GENERATION_CYCLE = "generation_cycle"
+
+# Log-probabilities and entropies of completions' tokens, [B, C], and the auxiliary loss.
+Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 
 class EpochSampler(RepeatSampler):  # type: ignore[misc]  # TRL's types are not followed
@@ -55,20 +60,89 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
     """``GRPOTrainer`` whose resumed run equals the run that was never stopped (CPU, same seed).
 
     Departures from TRL: the data's order after an epoch's end, and the place in the generation cycle with its buffered
-    completions, both survive a checkpoint; the time of a rollout is logged. Nothing else changes.
+    completions, both survive a checkpoint; an update leaves out completions whose gradient is zero
+    (:mod:`evenhand.training.skipping`); log rows tell the time of a rollout and how many completions were drawn since
+    the run began, by all processes. Nothing else changes.
+
+    Args:
+        resample: How many further rounds at most replace groups without spread (:mod:`evenhand.training.resampling`).
+
+    All other arguments are ``GRPOTrainer``'s.
+
+    Raises:
+        ConfigurationError: resampling in several processes, or of completions that are more than their own tokens.
     """
+
+    def __init__(self, *arguments: Any, resample: int = 0, **options: Any) -> None:
+        self.completions_sampled = 0
+        self._taught: Taught | None = None
+        super().__init__(*arguments, **options)
+        self._resampler = Resampler(self, resample, self._sample) if resample else None
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler[int]:
         sampler = super()._get_train_sampler(dataset)
         return EpochSampler(sampler, self) if isinstance(sampler, RepeatSampler) else sampler
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
-        """TRL's; its time is logged as ``rollout_time``, so that a step's time can be told apart."""
+        """TRL's, and further rounds where asked for; ``rollout_time`` tells their part of a step's time."""
         start = time.perf_counter()
-        made = super()._generate_and_score_completions(inputs)
+        made = self._sample(inputs)
         mode = "train" if self.model.training else "eval"
+        if self._resampler is not None and mode == "train":
+            made = self._resampler.fill(inputs, made)
         self._metrics[mode]["rollout_time"].append(time.perf_counter() - start)
         return made
+
+    def _sample(self, inputs: Any) -> Any:
+        """A round: TRL's completions of the rows, counted."""
+        made = super()._generate_and_score_completions(inputs)
+        if self.model.training:
+            self.completions_sampled += len(inputs) * self.accelerator.num_processes
+        return made
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        """TRL's, from passes without the completions that have no gradient."""
+        self._taught = taught_rows(self, inputs) if torch.is_grad_enabled() else None
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._taught = None
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        **options: Any,
+    ) -> Scored:
+        taught = self._taught
+        if taught is None:
+            return self._log_probabilities(model, input_ids, attention_mask, logits_to_keep, **options)
+        ids, mask = input_ids[taught.rows], attention_mask[taught.rows]
+        computed, entropies, auxiliary = self._log_probabilities(model, ids, mask, logits_to_keep, **options)
+        known = None if entropies is None else taught.entropies(entropies)
+        return taught.log_probabilities(computed), known, auxiliary
+
+    def _log_probabilities(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        **options: Any,
+    ) -> Scored:
+        """What TRL's method of the longer name returns, of the given rows."""
+        scored: Scored = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, **options
+        )
+        return scored
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's row. A step without a rollout has the count too, which ``num_tokens`` has not."""
+        if "loss" in logs and self.model.training:
+            logs["completions_sampled"] = self.completions_sampled
+        super().log(logs, start_time)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
@@ -77,9 +151,13 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
         torch.save(self._generation_cycle(), folder / self._generation_cycle_name())
 
     def _generation_cycle(self) -> dict[str, Any]:
-        """The micro-step, and the completions still to be used where a cycle is not at its end."""
+        """The micro-step, completions drawn so far, and those still to be used where a cycle is not at its end."""
         cycle = self.args.steps_per_generation * self.num_iterations
-        return {"step": self._step, "inputs": self._buffered_inputs if self._step % cycle else None}
+        return {
+            "step": self._step,
+            "completions_sampled": self.completions_sampled,
+            "inputs": self._buffered_inputs if self._step % cycle else None,
+        }
 
     def _generation_cycle_name(self) -> str:
         return f"{GENERATION_CYCLE}-{self.accelerator.process_index}.pt"
@@ -90,6 +168,7 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
         if checkpoint is not None and path.is_file():
             saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = saved["step"], saved["inputs"]
+            self.completions_sampled = saved["completions_sampled"]
 
 
 class PrefixTreeTrainer(ResumableTrainer):
@@ -150,7 +229,7 @@ class PrefixTreeTrainer(ResumableTrainer):
     def _roll_out(self, model: Any, prompts: list[list[int]], decoding: Decoding) -> Rollout:
         return roll_out(model, prompts, decoding.limits, decoding.sampling)
 
-    def _get_per_token_logps_and_entropies(
+    def _log_probabilities(
         self,
         model: Any,
         input_ids: torch.Tensor,
@@ -160,25 +239,22 @@ class PrefixTreeTrainer(ResumableTrainer):
         compute_entropy: bool = False,
         compute_aux_loss: bool = False,
         **multimodal: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    ) -> Scored:
         batch = Batch.of(input_ids, attention_mask, logits_to_keep)
         reason = "the auxiliary loss of experts is over all tokens" if compute_aux_loss else None
         reason = reason or self._scoring_refusal(model, batch, multimodal)
         if reason is not None:
             self._say("scoring and update", reason)
-            plain: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] = (
-                super()._get_per_token_logps_and_entropies(
-                    model,
-                    input_ids,
-                    attention_mask,
-                    logits_to_keep,
-                    batch_size=batch_size,
-                    compute_entropy=compute_entropy,
-                    compute_aux_loss=compute_aux_loss,
-                    **multimodal,
-                )
+            return super()._log_probabilities(
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size=batch_size,
+                compute_entropy=compute_entropy,
+                compute_aux_loss=compute_aux_loss,
+                **multimodal,
             )
-            return plain
         scores = self._score(model, batch)
         entropies = scores.entropies if self._entropy_bonus_enabled else scores.entropies.detach()
         return scores.log_probabilities, entropies if compute_entropy else None, None

@@ -53,6 +53,7 @@ ALIASES = {
     "group_reward_std": "reward_std",
     "grouped_rewards_std": "reward_std",
     "frac_reward_zero_std": "frac_reward_zero_std",
+    "frac_trained_zero_std": "frac_trained_zero_std",
     "critic/advantages/max": "advantages/max",
     "critic/advantages/min": "advantages/min",
     "critic/score/max": "reward_max",
@@ -113,7 +114,7 @@ PRIORITY = {name: place for place, name in enumerate(ALIASES)}
 BOOKKEEPING = re.compile(
     r"^(_runtime|_timestamp|wall.?time|elapsed_time|remaining_time|percentage|train_speed.*|total_flos"
     r"|.*__(min|max|step)|.*_runtime|.*(samples|steps)_per_second|(perf|timing_s|timing_per_token_ms|global_seqlen)/.*"
-    r"|prompt_length/.*|profiling/.*|sampling/.*)$",
+    r"|prompt_length/.*|profiling/.*|sampling/.*|completions_sampled)$",
     re.I,
 )
 

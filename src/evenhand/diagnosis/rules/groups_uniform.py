@@ -53,7 +53,8 @@ class GroupsUniform(Rule):
         level = float(tail.values.mean())
         onset = self.onset(history)
         rows = len(share.since(onset))
-        if level < UNIFORM_GROUPS or (rows < len(share) and rows < FEWEST_ROWS_AFTER_SPREAD):
+        brief = rows < len(share) and rows < FEWEST_ROWS_AFTER_SPREAD
+        if level < UNIFORM_GROUPS or brief or self.replaced(history, onset):
             return None
         if success_level(history, onset) is not None or not self.prompts_differ(history, onset):
             return None
@@ -72,6 +73,11 @@ class GroupsUniform(Rule):
         """First step of the stretch at the end in which uniform groups are the rule."""
         share = uniform_share(history).finite
         return stretch_onset(Series(share.steps, (share.values >= UNIFORM_GROUPS).astype(float)))
+
+    def replaced(self, history: History, onset: float) -> bool:
+        """Whether groups with spread took the places of uniform ones before an update: Evenhand's ``resample``."""
+        left = history.get("frac_trained_zero_std").finite.since(onset)
+        return bool(len(left)) and float(left.values.mean()) < UNIFORM_GROUPS
 
     def prompts_differ(self, history: History, onset: float) -> bool:
         """Whether rows in which every group is uniform differ in reward, inside a row or from row to row.
