@@ -23,6 +23,7 @@ LEVELS = {
     "runfolder": 2,
     "tasks": 2,
     "rewards": 3,
+    "credit": 4,
     "models": 2,
     "lessons": 5,
     "diagnosis": 3,
@@ -45,7 +46,7 @@ LEVELS = {
     "__init__": 9,
 }
 WITHOUT_TORCH = {
-    *("errors", "records", "config", "intervals", "paired", "environment", "runfolder", "tasks", "rewards"),
+    *("errors", "records", "config", "intervals", "paired", "environment", "runfolder", "tasks", "rewards", "credit"),
     *("diagnosis", "selection", "report", "watch", "checklist"),
 }
 # Libraries that take longer to load than a command that does not need them may wait.

@@ -9,6 +9,7 @@ from typing import Any
 
 # Public name -> where it lives, and its name there.
 _HOMES = {
+    "LineCredit": ("evenhand.training.line_credit", "LineCredit"),
     "PrefixTreeTrainer": ("evenhand.training.trainer", "PrefixTreeTrainer"),
     "ResumableTrainer": ("evenhand.training.trainer", "ResumableTrainer"),
     "RunFolderCallback": ("evenhand.training.callbacks", "RunFolderCallback"),

@@ -90,6 +90,7 @@ class RunConfig(Table):
     runs: Path = Path("runs")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     engine: Literal["prefix-tree", "plain"] = "prefix-tree"
+    credit: Literal["completion", "line"] = "completion"
     resample: int = Field(
         default=0, ge=0, description="further rounds at most in which fresh prompts replace groups without spread"
     )

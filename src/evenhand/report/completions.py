@@ -119,16 +119,17 @@ def line_marks(task: Task | None, columns: Mapping[str, Any], text: str) -> str:
     spans = task.spans(columns, text[:LONGEST_TEXT])
     if not spans:
         return ""
-    verdicts = {text.count("\n", 0, span.start): span.value for span in spans}
+    verdicts = {text.count("\n", 0, span.start): span.rewards for span in spans}
     last = max(verdicts)
     return "".join(verdict(verdicts.get(line)) for line in range(last + 1))
 
 
-def verdict(value: float | None) -> str:
-    """A span's credit as a character."""
-    if value is None:
+def verdict(rewards: Mapping[str, float] | None) -> str:
+    """What a span earns, as a character."""
+    if not rewards:
         return " "
-    return "r" if value >= 1 else "w" if value <= 0 else "p"
+    low, high = min(rewards.values()), max(rewards.values())
+    return "r" if low >= 1 else "w" if high <= 0 else "p"
 
 
 # -- packing ---------------------------------------------------------------------------------------------------------

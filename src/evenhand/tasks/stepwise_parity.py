@@ -217,19 +217,32 @@ class StepwiseParity(Task):
         return [self.problem(index, row) for index, row in enumerate(columns)]
 
     def spans(self, columns: Mapping[str, Any], text: str) -> Sequence[Span]:
-        """One span per item line (right or wrong), one for the answer line (answer and half of consistency)."""
-        score = self.score(columns, text)
-        numbers, spans, position = columns["numbers"], [], 0
-        for line in lines_of(text):
-            if ANSWER_LINE.fullmatch(line.text):
-                value = score.rewards["answer"] + 0.5 * score.rewards["consistency"]
-            else:
-                entry = read_entry(line.text)
-                expected = numbers[position] if position < len(numbers) else None
-                value = float(entry is not None and entry == (expected, parity(entry[0])))
-                position += 1
-            spans.append(Span(line.start, line.end, value))
-        return spans
+        """A span for each line: an item line earns its item, the one answer line answer and consistency."""
+        lines = lines_of(text)
+        if not lines:
+            return [Span(0, len(text), None, {})] if text else []
+        parts = self._parts_of_answer(columns, text, lines)
+        ends = [after.start for after in lines[1:]] + [len(text)]
+        spans = [Span(line.start, end, *part) for line, end, part in zip(lines, ends, parts, strict=True)]
+        blank = lines[0].start
+        return [Span(0, blank, None, {}), *spans] if blank else spans
+
+    def _parts_of_answer(
+        self, columns: Mapping[str, Any], text: str, lines: Sequence[Line]
+    ) -> list[tuple[str | None, dict[str, float]]]:
+        """Name and rewards of each line; a line too many has no name, nor has an answer that does not count."""
+        score, numbers = self.score(columns, text), columns["numbers"]
+        parts: list[tuple[str | None, dict[str, float]]] = []
+        for position, line in enumerate(lines):
+            if position == len(lines) - 1 and ANSWER_LINE.fullmatch(line.text):
+                earned = {name: score.rewards[name] for name in ("answer", "consistency")}
+                parts.append(("answer" if read(text).answer is not None else None, earned))
+                continue
+            entry = read_entry(line.text)
+            asked = position < len(numbers)
+            right = asked and entry is not None and entry == (numbers[position], parity(numbers[position]))
+            parts.append((f"line {position + 1}" if asked else None, {"item": float(right)}))
+        return parts
 
 
 def write(numbers: Sequence[int], labels: Sequence[str], answer: int) -> str:

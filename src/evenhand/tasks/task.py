@@ -39,11 +39,20 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a completion, in characters, that earns a credit of its own."""
+    """A stretch of a completion, in characters, with what it earns by itself.
+
+    Attributes:
+        start: Its first character.
+        end: One past its last.
+        name: Which part of the answer it is, the same in every completion of a prompt (``line 3``, ``answer``), or
+            None for what is no part of an answer.
+        rewards: The reward terms that this part decides, unweighted, by the names of the task's rewards.
+    """
 
     start: int
     end: int
-    value: float
+    name: str | None
+    rewards: Mapping[str, float]
 
 
 class Task(ABC):
@@ -112,7 +121,11 @@ class Task(ABC):
         """A few problems on which a policy that looks at its input must at least move its answer."""
 
     def spans(self, columns: Mapping[str, Any], text: str) -> Sequence[Span] | None:
-        """Stretches of a completion with a correctness of their own, or None if the task has none."""
+        """Stretches of a completion with a correctness of their own, or None if the task has none.
+
+        They follow each other without gaps from the first character to the last, and no name comes twice; a line break
+        belongs to the line that it ends.
+        """
         del columns, text
         return None
 

@@ -34,6 +34,7 @@ from evenhand.tasks import Task, task_named
 from evenhand.tasks.store import load_split, split_hashes
 from evenhand.training import arguments
 from evenhand.training.callbacks import InterruptCallback, RunFolderCallback
+from evenhand.training.line_credit import LineCredit, check_task
 from evenhand.training.outcome import Outcome, conclude
 from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
@@ -102,9 +103,11 @@ def check_names(config: RunConfig) -> None:
 
     Raises:
         TaskError, ModelError: an unknown task or model, missing files, no chat template.
-        ConfigurationError: resampling in several processes.
+        ConfigurationError: credit per line for a task without lines; resampling in several processes.
     """
-    task_named(config.task)
+    task = task_named(config.task)
+    if config.credit == "line":
+        check_task(task)
     if config.resample and PartialState().num_processes > 1:
         raise ConfigurationError(
             "resample replaces groups in one process only, and this launch has several.",
@@ -309,6 +312,7 @@ def build_trainer(parts: Parts, folder: RunFolder) -> ResumableTrainer:
             args=args,
             train_dataset=Dataset.from_list(rows),
             processing_class=parts.loaded.tokenizer,
+            line_credit=LineCredit(task) if config.credit == "line" else None,
             resample=config.resample,
         )
     except ValueError as error:

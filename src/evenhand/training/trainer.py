@@ -19,11 +19,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
+from evenhand.errors import ConfigurationError
 from evenhand.prefixtree import Batch, Rollout, Scores, roll_out
 from evenhand.prefixtree.memory import Frugality, out_of_memory
 from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
 from evenhand.prefixtree.tree import distinct_prefixes
 from evenhand.training.generation import Decoding, read_generation
+from evenhand.training.line_credit import REMEDY, LineCredit, check_arguments
 from evenhand.training.resampling import Resampler
 from evenhand.training.skipping import Taught, taught_rows
 
@@ -65,18 +67,27 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
     the run began, by all processes. Nothing else changes.
 
     Args:
+        line_credit: Gives the parts of a completion their own advantages; None: all tokens carry the completion's.
         resample: How many further rounds at most replace groups without spread (:mod:`evenhand.training.resampling`).
 
     All other arguments are ``GRPOTrainer``'s.
 
     Raises:
-        ConfigurationError: resampling in several processes, or of completions that are more than their own tokens.
+        ConfigurationError: line credit under a loss that knows whole completions only, or with tools; resampling in
+            several processes, or of completions that are more than their own tokens.
     """
 
-    def __init__(self, *arguments: Any, resample: int = 0, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, line_credit: LineCredit | None = None, resample: int = 0, **options: Any
+    ) -> None:
         self.completions_sampled = 0
         self._taught: Taught | None = None
         super().__init__(*arguments, **options)
+        self._line_credit = line_credit
+        if line_credit is not None:
+            check_arguments(self.args)
+            if self.tools:
+                raise ConfigurationError("credit = 'line' does not go with tools, whose texts no model wrote.", REMEDY)
         self._resampler = Resampler(self, resample, self._sample) if resample else None
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler[int]:
@@ -94,10 +105,12 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
         return made
 
     def _sample(self, inputs: Any) -> Any:
-        """A round: TRL's completions of the rows, counted."""
+        """A round: TRL's completions of the rows, counted, with the advantages asked for."""
         made = super()._generate_and_score_completions(inputs)
         if self.model.training:
             self.completions_sampled += len(inputs) * self.accelerator.num_processes
+            if self._line_credit is not None:
+                made["advantages"] = self._line_credit.token_advantages(self, inputs, made)
         return made
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:

@@ -7,7 +7,7 @@ from evenhand.records import Evaluation
 from evenhand.report.drawing import Columns, Drawing, Mark, Plot
 from evenhand.report.figures.figure import Figure
 from evenhand.report.reading import RunView
-from evenhand.tasks import Task
+from evenhand.tasks import Span, Task
 
 SCALES = {
     "x": {"label": "line", "type": "point"},
@@ -60,8 +60,13 @@ def lines_right(task: Task, answers: Sequence[dict[str, object]]) -> list[list[f
         while len(right) < len(gold):
             right.append([])
         for position, span in enumerate(gold):
-            right[position].append(float(position < len(own) and own[position].value >= span.value))
+            right[position].append(float(position < len(own) and earns_as_much(own[position], span)))
     return right
+
+
+def earns_as_much(own: Span, gold: Span) -> bool:
+    """Whether a span earns every term that the gold answer's earns."""
+    return all(own.rewards.get(name, 0.0) >= value for name, value in gold.rewards.items())
 
 
 FIGURE = Figure(

@@ -1,0 +1,84 @@
+"""``evenhand explain RUN``: a recorded group under both kinds of credit."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.cli import application
+from evenhand.errors import EvenhandError
+from evenhand.preflight.recorded_group import explain_recorded
+from evenhand.records import Completion
+from evenhand.rewards import group_advantages
+from evenhand.runfolder import RunFolder
+from evenhand.tasks.stepwise_parity import TASK
+
+COLUMNS = TASK.draw("train")[0]
+GOLD = TASK.gold(COLUMNS)
+FLIPPED = GOLD.replace(": odd", ": even", 1) if ": odd" in GOLD else GOLD.replace(": even", ": odd", 1)
+MISCOUNTED = GOLD.rsplit(" ", 1)[0] + f" {(COLUMNS['answer'] + 1) % 11}"
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = RunFolder.create(tmp_path, "stepwise-parity", tmp_path / "run")
+    folder.write_text("config.toml", 'task = "stepwise-parity"\n[train]\nreward_weights = [1.0, 1.0, 0.5]\n')
+    for step in (1, 2):
+        folder.write_completions(step, [c for group in (0, 1) for c in completions(step, group)])
+    return folder.path
+
+
+def completions(step, group):
+    texts = [GOLD] * 4 if group == 0 else [GOLD, FLIPPED, MISCOUNTED, GOLD]
+    scores = [TASK.score(COLUMNS, text).rewards for text in texts]
+    rewards = [score["item"] + score["answer"] + 0.5 * score["consistency"] for score in scores]
+    pairs = zip(texts, scores, rewards, group_advantages(rewards, 4), strict=True)
+    return [Completion(step, group, "asked", t, s, r, a, columns=COLUMNS) for t, s, r, a in pairs]
+
+
+def test_the_last_step_and_the_first_group_that_differs_are_shown(run):
+    found = explain_recorded(run, None, None)
+    assert (found.step, found.group) == (2, 1)
+    assert found.parts == (*(f"line {i}" for i in range(1, 11)), "answer")
+
+
+def test_a_wrong_line_is_pushed_down_alone_and_right_lines_beside_it_are_left(run):
+    found = explain_recorded(run, 1, 1)
+    flipped = found.completions[1]
+    (wrong,) = [part for part in found.parts if flipped.values[part] == 0.0]
+    assert flipped.advantages[wrong] < -1
+    assert {push for part, push in flipped.advantages.items() if part not in (wrong, "answer")} == {0.0}
+    assert flipped.advantage < 0, "completion credit pushes its right lines down too"
+    assert any("completion credit pushes" in sentence for sentence in found.sentences())
+    assert any("earn the same" in sentence for sentence in found.sentences())
+
+
+def test_a_group_that_agrees_teaches_nothing_under_either(run):
+    found = explain_recorded(run, 1, 0)
+    assert {push for one in found.completions for push in one.advantages.values()} == {0.0}
+
+
+def test_the_command_prints_a_column_for_each_completion(run):
+    result = CliRunner().invoke(application, ["explain", str(run), "--step", "1", "--group", "1"])
+    assert result.exit_code == 0, result.output
+    assert "completion credit" in result.stdout
+    assert "line 10" in result.stdout
+    document = json.loads(CliRunner().invoke(application, ["explain", str(run), "--json"]).stdout)
+    assert len(document["completions"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("step", "group", "what"), [(9, None, "no completions of step 9"), (1, 7, "Step 1 has no group 7")]
+)
+def test_what_is_not_there_is_named(run, step, group, what):
+    with pytest.raises(EvenhandError, match=what):
+        explain_recorded(run, step, group)
+
+
+def test_a_task_without_parts_and_a_folder_without_a_task_are_named(run):
+    RunFolder.open(run).write_text("config.toml", 'task = "integer-count"\n')
+    with pytest.raises(EvenhandError, match="integer-count has no spans"):
+        explain_recorded(run, None, None)
+    (run / "config.toml").unlink()
+    with pytest.raises(EvenhandError, match="its task is unknown"):
+        explain_recorded(run, None, None)
