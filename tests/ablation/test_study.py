@@ -81,3 +81,15 @@ def test_no_study_no_toml_and_unknown_keys(tmp_path: Path) -> None:
 def test_a_study_is_written_down_as_it_was_read(tmp_path: Path) -> None:
     study = read_study(study_file(tmp_path))
     assert Study.model_validate(study.model_dump(mode="json", by_alias=True)) == study
+
+
+def test_a_measure_until_needs_a_metric_of_every_arm_and_a_bound(tmp_path: Path) -> None:
+    until = {"metric": "fully_correct", "at_least": 0.9}
+    assert len(trials_of(read_study(study_file(tmp_path, until=until)))) == 6
+    wrong = study_file(tmp_path, until={**until, "metric": "fully_corect"})
+    with pytest.raises(ConfigurationError, match=r"arms\.low\. Did you mean 'fully_correct'"):
+        trials_of(read_study(wrong))
+    faults = ({"metric": "fully_correct"}, {**until, "at_least": 1.5}, {**until, "at_last": 1})
+    for fault, told in zip(faults, ("until.at_least", "until.at_least = 1.5", "Did you mean 'at_least'"), strict=True):
+        with pytest.raises(ConfigurationError, match=told):
+            read_study(study_file(tmp_path, until=fault))

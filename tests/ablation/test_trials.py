@@ -173,6 +173,7 @@ def test_a_real_study_from_the_command_line(tmp_path: Path, monkeypatch: pytest.
         "varies": ["train.learning_rate"],
         "seeds": [1, 2],
         "reference": "low",
+        "until": {"metric": "item_accuracy", "at_least": 0.1},
         "preflight": False,
         "set": {"train": small, "evaluation": {"every": 2}},
         "arms": {"low": {"train.learning_rate": 1e-6}, "high": {"train.learning_rate": 1e-5}},
@@ -185,9 +186,12 @@ def test_a_real_study_from_the_command_line(tmp_path: Path, monkeypatch: pytest.
     assert [trial["state"] for trial in result["trials"]] == ["finished"] * 4
     assert len(result["measured"]) == 4
     assert result["contrasts"][0]["verdict"] in {"cannot tell", "better", "worse"}
-    assert (tmp_path / "studies" / "tiny" / "result.json").is_file()
+    assert [run["said"] for run in result["until"]["runs"]] == ["0"] * 4  # the model labels items before training
+    assert result["budgets"][0] | {"source": ""} == {"arm": "low", "fewest": 4, "most": 4, "source": ""}
+    assert json.loads((tmp_path / "studies" / "tiny" / "result.json").read_text()) == result
     took, start = time.monotonic() - start, time.monotonic()
     again = CliRunner().invoke(application, ["ablate", "tiny.toml"])
     assert again.exit_code == 0
     assert "Does anything happen" in again.stdout
+    assert "completions until item_accuracy stays at 10%" in again.stdout
     assert time.monotonic() - start < took

@@ -13,14 +13,14 @@ from typing import Any
 
 from scipy import stats
 
+from evenhand.ablation.budgets import Budget, budget_of, budget_sentences
+from evenhand.ablation.correction import LEAST_SEEDS, confidence, corrected
+from evenhand.ablation.efficiency import Efficiency, efficiency_of
 from evenhand.ablation.study import GOAL, MEAN, Study
 from evenhand.ablation.trials import State
 from evenhand.records import Evaluation
 from evenhand.runfolder import RunFolder
 from evenhand.tasks import task_named
-
-LEVEL = 0.05
-LEAST_SEEDS = 2  # one seed has no spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Result:
     states: Sequence[State]
     measured: Sequence[Measured]
     contrasts: Sequence[Contrast]
+    budgets: Sequence[Budget]
+    efficiency: Efficiency | None = None
 
     @property
     def failed(self) -> list[State]:
@@ -76,6 +78,8 @@ class Result:
             ],
             "measured": [asdict(one) for one in self.measured],
             "contrasts": [contrast.to_json() for contrast in self.contrasts],
+            "budgets": [budget.to_json() for budget in self.budgets],
+            "until": None if self.efficiency is None else self.efficiency.to_json(),
             "sentences": self.sentences(),
         }
 
@@ -88,6 +92,8 @@ class Result:
         said = [contrast_sentence(contrast, self.study.reference) for contrast in self.contrasts]
         if len(self.study.seeds) < LEAST_SEEDS:
             said.insert(0, "One seed has no spread, so no interval is possible: nothing can be told from this study.")
+        said += [] if self.efficiency is None else self.efficiency.sentences()
+        said += budget_sentences(self.budgets)
         names = ", ".join(state.trial.name for state in self.failed)
         return [*said, f"Not finished: {names}."] if names else said
 
@@ -101,7 +107,14 @@ def conclude(study: Study, states: Sequence[State]) -> Result:
         for arm in study.arms
         if arm != study.reference
     ]
-    return Result(study, states, measured, contrasts)
+    folders = {
+        arm: [RunFolder(state.folder) for state in states if state.name == "finished" and state.trial.arm == arm]
+        for arm in study.arms
+    }
+    budgets = [budget_of(arm, finished) for arm, finished in folders.items()]
+    until = study.until
+    efficiency = None if until is None else efficiency_of(states, until, tuple(study.arms), study.reference)
+    return Result(study, states, measured, contrasts, budgets, efficiency)
 
 
 def measure(state: State, study: Study) -> Measured | None:
@@ -150,10 +163,10 @@ def tested(contrast: Contrast, own: Mapping[int, float], base: Mapping[int, floa
     if max(differences) - min(differences) < 1e-12:  # no spread, so no estimate of it
         return replace(contrast, difference=mean, interval=(mean, mean))
     test = stats.ttest_rel(*zip(*pairs, strict=True))
-    limits = test.confidence_interval(1 - LEVEL / comparisons)
+    limits = test.confidence_interval(confidence(comparisons))
     interval = (float(limits.low), float(limits.high))
     verdict = "better" if interval[0] > 0 else "worse" if interval[1] < 0 else "cannot tell"
-    p = min(1.0, float(test.pvalue) * comparisons)
+    p = corrected(float(test.pvalue), comparisons)
     return replace(contrast, difference=mean, interval=interval, p=p, verdict=verdict)
 
 

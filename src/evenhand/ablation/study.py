@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from evenhand.config import RunConfig, Table, draft, sentence
+from evenhand.config import RunConfig, Table, draft, near_match, sentence
 from evenhand.errors import ConfigurationError, EvenhandError
+from evenhand.tasks import task_named
 from evenhand.training import arguments
 
 SEED = "train.seed"
@@ -18,11 +19,19 @@ GOAL = "goal"  # in a study's metrics: the goal of the arm's own task
 MEAN = "mean:"  # before a metric: its mean over all evaluations after step 0, which tells how fast an arm learns
 
 
+class Until(Table):
+    """A measure of sample efficiency: completions until a metric of the evaluated split first stays at a bound."""
+
+    metric: str
+    at_least: float = Field(ge=0, le=1, allow_inf_nan=False)
+
+
 class Study(Table):
     """A study as its TOML file says it.
 
     A metric is judged at the last evaluation, or with ``mean:`` before it over all evaluations after step 0. Both are
     fixed before training; a chosen checkpoint would add the luck of choosing.
+    ``until`` asks for sample efficiency besides.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -31,6 +40,7 @@ class Study(Table):
     varies: tuple[str, ...] = Field(min_length=1, description="dotted keys in which arms may differ")
     seeds: tuple[int, ...] = Field(min_length=1)
     metrics: tuple[str, ...] = (GOAL,)
+    until: Until | None = None
     reference: str = Field(description="the arm that every other one is compared with")
     preflight: bool = True
     accepts: Mapping[str, tuple[str, ...]] = Field(
@@ -70,11 +80,21 @@ def read_study(source: str, reference: str | None = None) -> Study:
     try:
         study = Study.model_validate(values)
     except ValidationError as error:
-        raise faulty(source, [sentence(detail) for detail in error.errors()]) from error
+        raise faulty(source, [fault_of(detail) for detail in error.errors()]) from error
     faults = study_faults(study)
     if faults:
         raise faulty(source, faults)
     return study
+
+
+def fault_of(detail: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in plain words; an unknown key is compared with those of its own table."""
+    if detail["type"] != "extra_forbidden":
+        return sentence(detail)
+    *above, key = map(str, detail["loc"])
+    fields = (Until if above else Study).model_fields
+    known = [field.alias or name for name, field in fields.items()]
+    return f"{'.'.join([*above, key])}: unknown key.{near_match(key, known)}"
 
 
 def read_toml(source: str) -> dict[str, Any]:
@@ -126,7 +146,8 @@ def trials_of(study: Study) -> list[Trial]:
             except EvenhandError as error:
                 several = error.message.split("\n")  # a head, then a fault a line
                 faults += [f"arms.{arm}: {line.strip()}" for line in several[1:] or several]
-    faults += difference_faults(study, {trial.arm: trial.config for trial in found})
+    configs = {trial.arm: trial.config for trial in found}
+    faults += difference_faults(study, configs) + until_faults(study, configs)
     if faults:
         raise faulty(study.name, list(dict.fromkeys(faults)))
     return found
@@ -145,6 +166,19 @@ def difference_faults(study: Study, configs: Mapping[str, RunConfig]) -> list[st
                 f"arms.{arm}: differs from {study.reference} in {', '.join(undeclared)}, undeclared in 'varies'."
             )
     return faults
+
+
+def until_faults(study: Study, configs: Mapping[str, RunConfig]) -> list[str]:
+    """Arms that ``until`` cannot measure, since their task has no such metric."""
+    if study.until is None:
+        return []
+    tasks = {arm: task_named(config.task) for arm, config in configs.items()}
+    metric = study.until.metric
+    return [
+        f"until.metric: '{metric}' is no metric of the task of arms.{arm}.{near_match(metric, task.metrics)}"
+        for arm, task in tasks.items()
+        if metric not in task.metrics
+    ]
 
 
 def differences(first: RunConfig, second: RunConfig) -> list[str]:

@@ -17,7 +17,7 @@ STUDY_FILE = "study.json"
 LOG_SUFFIX = ".log"
 CONFIG_SUFFIX = ".toml"
 # What may change without making another study of it: it is done with more seeds, or in spite of a finding.
-MAY_CHANGE = dict.fromkeys(("seeds", "question", "accepts", "metrics", "reference"))
+MAY_CHANGE = dict.fromkeys(("seeds", "question", "accepts", "metrics", "until", "reference"))
 Told = Callable[[Trial, int], None]
 
 STILL_TO_DO = {"absent", "interrupted", "running", "starting"}

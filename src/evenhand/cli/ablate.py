@@ -11,7 +11,10 @@ from evenhand.cli.output import print_json, stderr, stdout, table
 
 def ablate(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY.toml", help="A file, or a shipped study: weights, form.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="STUDY.toml", help="A file, or a shipped study: weights, form, credit.", show_default=False
+        ),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="The study's folder; studies/NAME by default.")] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Trials that run side by side.")] = 1,
@@ -72,7 +75,23 @@ def show(result: Any) -> None:
         mean = metric.startswith("mean:")
         when = "mean over the evaluations after step 0" if mean else "at the last evaluation"
         out.print(table(f"{metric.removeprefix('mean:')}, {when}", columns, rows))
+    if result.efficiency is not None:
+        out.print(efficiency_table(result))
     for sentence in result.sentences():
         out.print(sentence, markup=False)
     for state in result.failed:
         out.print(f"{state.trial.name} is {state.name}: {state.reason or 'see its log'}", markup=False)
+
+
+def efficiency_table(result: Any) -> Any:
+    """Completions until the bound, of every arm and seed."""
+    efficiency = result.efficiency
+    rows = []
+    for arm in result.study.arms:
+        reaches = efficiency.of(arm)
+        cells = [str(reaches[seed]) if seed in reaches else "–" for seed in result.study.seeds]
+        reached = sum(reach.state == "reached" for reach in reaches.values())
+        rows.append([arm, *cells, f"{reached} of {len(reaches)}"])
+    columns = ("arm", *(f"seed {seed}" for seed in result.study.seeds), "reached")
+    title = f"completions until {efficiency.until.metric} stays at {efficiency.until.at_least:.0%}"
+    return table(title, columns, rows)
