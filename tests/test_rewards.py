@@ -64,3 +64,9 @@ def test_scaling_by_batch_or_not_at_all():
     rewards = [0.0, 1.0, 10.0, 10.0]
     assert group_advantages(rewards, 2, "none") == [-0.5, 0.5, 0.0, 0.0]
     assert group_advantages(rewards, 2, "batch")[1] < group_advantages(rewards, 2, "group")[1]
+
+
+@pytest.mark.parametrize("reward", [0.1, 0.7, 2.3])
+@pytest.mark.parametrize("group_size", [3, 6, 8])
+def test_equal_rewards_carry_exactly_nothing(reward, group_size):
+    assert group_advantages([reward] * group_size, group_size) == [0.0] * group_size

@@ -100,7 +100,8 @@ def group_advantages(rewards: Sequence[float], group_size: int, scale: ScaleRewa
     advantages: list[float] = []
     for start in range(0, len(rewards), group_size):
         group = rewards[start : start + group_size]
-        mean = sum(group) / len(group)
+        # equal rewards have no spread; their computed mean may miss them by a rounding error, which 1e-4 would magnify
+        mean = group[0] if min(group) == max(group) else sum(group) / len(group)
         divisor = 1.0
         if scale != "none":
             divisor = (sample_deviation(group) if scale == "group" else whole) + ADVANTAGE_EPSILON
