@@ -144,6 +144,24 @@ def test_advantages_of_tokens_are_replaced_too(tmp_path, model):
     torch.testing.assert_close(made["advantages"][:, 0], plain["advantages"])
 
 
+def test_both_engines_draw_the_same_prompts(tmp_path, model):
+    drawn = [rollout(model, tmp_path, 3, 2, kind=kind, resample=8)[0]._logs["prompt"] for kind in (Plain, Tree)]
+    assert list(drawn[0]) == list(drawn[1])
+
+
+def test_the_batch_is_that_of_one_rollout_of_its_prompts(tmp_path, model):
+    options = {"num_iterations": 2, "beta": 0.1}  # with the log-probabilities of the old and the reference policy
+    trainer, made = rollout(model, tmp_path, 3, 2, resample=8, **options)
+    numbers = [number_of(trainer._logs["prompt"][row]) for row in (0, 4)]
+    _, again = rollout(model, tmp_path, *numbers, **options)
+    assert made.keys() == again.keys()
+    assert prompts_and_completions(made) == prompts_and_completions(again)
+    torch.testing.assert_close(made["advantages"], again["advantages"])
+    written = [held["completion_mask"].bool() for held in (made, again)]
+    for name in ("old_per_token_logps", "ref_per_token_logps"):
+        torch.testing.assert_close(made[name][written[0]], again[name][written[1]], atol=1e-5, rtol=1e-5)
+
+
 # -- pieces ----------------------------------------------------------------------------------------------------------
 
 
