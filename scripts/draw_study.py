@@ -1,100 +1,122 @@
 #!/usr/bin/env python3
 """Draw the learning curves of studies into ``docs/results/``: a metric against completions sampled.
 
-    pip install matplotlib
     python scripts/draw_study.py studies/credit     # after `evenhand ablate credit`: record it and draw
     python scripts/draw_study.py                    # draw again what is recorded
 
 A study that names a measure ``[until]`` leaves ``result.json``, ``curves.jsonl`` (a line a run) and ``curves.svg``.
+Observable Plot draws, as on the report's pages, in Chromium; the tests need both too.
 """
 
 import json
-import math
 import shutil
 import sys
-import tomllib
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
 
-from evenhand.ablation.efficiency import curve_of
-from evenhand.runfolder import RunFolder, read_lines, replace_file
+from evenhand.runfolder import read_lines, replace_file
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-CURVES = "curves.jsonl"
+KEPT = ("result.json", "curves.jsonl")
 COLOURS = ("#b04a4a", "#2f6db3", "#59a14f", "#f2a541", "#7b5ea7", "#777777")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+
+# Single runs thin, the mean of each arm bold and named, the bound dashed.
+SCRIPT = """
+const [rows, bound, metric, colours, labels] = arguments;
+const means = rows.filter((row) => row.seed === null);
+const single = rows.filter((row) => row.seed !== null);
+const channels = { x: "completions", y: "value", stroke: "arm", z: (row) => `${row.arm}/${row.seed}` };
+const svg = Plot.plot({
+  width: 720, height: 340, marginLeft: 52, marginRight: 150, marginBottom: 40,
+  style: { background: "white", color: "#222", fontSize: "12px", fontFamily: "sans-serif" },
+  color: { domain: [...new Set(rows.map((row) => row.arm))], range: colours },
+  x: { label: "completions sampled", zero: true },
+  y: { label: metric, domain: [0, 1], tickFormat: ".0%", grid: true },
+  marks: [
+    Plot.ruleY([bound], { stroke: "#777", strokeDasharray: "4,3" }),
+    Plot.line(single, { ...channels, strokeWidth: 0.8, strokeOpacity: 0.5 }),
+    Plot.line(means, { ...channels, strokeWidth: 2.6 }),
+    Plot.text(labels, { x: "completions", y: "value", text: "text", fill: "arm", textAnchor: "start", dx: 8 }),
+  ],
+});
+return new XMLSerializer().serializeToString(svg);
+"""
 
 Row = Mapping[str, Any]  # arm, seed, points: [[step, completions, value], …]
 
 
 def main(folders: Sequence[str]) -> None:
     """Record the studies named, then draw them; with none, draw every recorded one."""
-    mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "0"})
     recorded = [record(Path(folder)) for folder in folders]
-    for place in recorded or sorted(path.parent for path in RESULTS.glob(f"*/{CURVES}")):
-        draw(place)
+    with tempfile.TemporaryDirectory() as profile, browser(Path(profile)) as driver:
+        for place in recorded or sorted(path.parent for path in RESULTS.glob("*/curves.jsonl")):
+            draw(place, driver)
 
 
 def record(study: Path) -> Path:
     """Keep a study's outcome and curves, without its run folders."""
-    result = json.loads((study / "result.json").read_text(encoding="utf-8"))
-    if not result.get("until"):
-        raise SystemExit(f"{study} names no measure [until], so there is no curve to draw.")
-    place = RESULTS / result["study"]
+    missing = [name for name in KEPT if not (study / name).is_file()]
+    if missing:
+        raise SystemExit(f"{study} has no {missing[0]}: has it run to its end, and names it a measure [until]?")
+    name = json.loads((study / "result.json").read_text(encoding="utf-8"))["study"]
+    place = RESULTS / str(name)
     place.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(study / "result.json", place / "result.json")
-    lines = [json.dumps(row) for row in curves(study, result)]
-    replace_file(place / CURVES, "\n".join(lines) + "\n")
+    for name in KEPT:
+        shutil.copyfile(study / name, place / name)
     return place
 
 
-def curves(study: Path, result: Row) -> Iterator[Row]:
-    """The curve of every finished run."""
-    for trial in result["trials"]:
-        if trial["state"] != "finished":
-            continue
-        folder = RunFolder(study / trial["arm"] / f"seed-{trial['seed']}")
-        split = tomllib.loads(folder.read_text("config.toml") or "").get("evaluation", {}).get("split", "dev")
-        points = [
-            (point.step, point.completions, point.value) for point in curve_of(folder, split, result["until"]["metric"])
-        ]
-        yield {"arm": trial["arm"], "seed": trial["seed"], "points": points}
+def browser(profile: Path) -> webdriver.Chrome:
+    """Chromium on an empty page that has Observable Plot loaded."""
+    options = webdriver.ChromeOptions()
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    for name in ("d3.min.js", "plot.umd.min.js"):
+        library = (resources.files("evenhand.report") / "assets" / name).read_text(encoding="utf-8")
+        driver.execute_script("(0, eval)(arguments[0])", library)
+    return driver
 
 
-def draw(place: Path) -> None:
-    """Single runs thin, the mean of each arm bold, the bound dashed."""
+def draw(place: Path, driver: webdriver.Chrome) -> None:
+    """Write ``curves.svg`` of a recorded study."""
     until = json.loads((place / "result.json").read_text(encoding="utf-8"))["until"]
     by_arm: dict[str, list[Row]] = defaultdict(list)
-    for row in read_lines(place / CURVES):
+    for row in read_lines(place / "curves.jsonl"):
         if any(completions is None for _, completions, _ in row["points"]):
             print(f"{row['arm']}/seed-{row['seed']}: completions unknown, not drawn", file=sys.stderr)
         else:
             by_arm[row["arm"]].append(row)
-    figure, axes = plt.subplots(figsize=(7.2, 3.6))
-    for number, (arm, rows) in enumerate(by_arm.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        for row in rows:
-            axes.plot(*line(row["points"]), color=colour, linewidth=0.7, alpha=0.45)
-        runs = "run" if len(rows) == 1 else "runs"
-        axes.plot(*line(mean_points(rows)), color=colour, linewidth=2.4, label=f"{arm} ({len(rows)} {runs})")
-    axes.axhline(100 * until["at_least"], color="#777777", linewidth=0.8, linestyle="--")
-    axes.set_ylim(0, 102)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("completions sampled")
-    axes.set_ylabel(f"{until['metric']} (%)")
-    axes.legend(frameon=False, loc="lower right")
-    figure.tight_layout()
-    figure.savefig(place / "curves.svg", metadata={"Date": None})
-    plt.close(figure)
+    means = [{"arm": arm, "seed": None, "points": mean_points(rows)} for arm, rows in by_arm.items()]
+    rows = [mark for row in [*(row for rows in by_arm.values() for row in rows), *means] for mark in marks(row)]
+    svg = driver.execute_script(SCRIPT, rows, until["at_least"], until["metric"], COLOURS, labels(by_arm, means))
+    replace_file(place / "curves.svg", svg + "\n")
 
 
-def line(points: Sequence[Sequence[Any]]) -> tuple[list[float], list[float]]:
-    """Completions and per cent; a gap where the metric was not measured."""
-    return [point[1] for point in points], [math.nan if point[2] is None else 100 * point[2] for point in points]
+def marks(row: Row) -> Iterator[dict[str, Any]]:
+    """The points of a curve; one where the metric was not measured is a gap."""
+    for _, completions, value in row["points"]:
+        yield {"arm": row["arm"], "seed": row["seed"], "completions": completions, "value": value}
+
+
+def labels(by_arm: Mapping[str, Sequence[Row]], means: Sequence[Row]) -> list[dict[str, Any]]:
+    """The arms' names at the ends of their means, far enough apart to be read."""
+    ends = sorted((row["points"][-1][2], row["points"][-1][1], row["arm"]) for row in means if row["points"])
+    found: list[dict[str, Any]] = []
+    for value, completions, arm in reversed(ends):
+        place = min(value, found[-1]["value"] - 0.06) if found else value
+        count = len(by_arm[arm])
+        text = f"{arm} ({count} run{'s' if count > 1 else ''})"
+        found.append({"arm": arm, "completions": completions, "value": place, "text": text})
+    return found
 
 
 def mean_points(rows: Sequence[Row]) -> list[tuple[int, float, float]]:

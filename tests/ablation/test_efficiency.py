@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evenhand.ablation.comparison import Result, conclude
-from evenhand.ablation.efficiency import Point, Reach, order, ratio_of, reach_of
+from evenhand.ablation.efficiency import Curve, Point, Reach, order, ratio_of, reach_of
 from evenhand.ablation.study import Study, Trial
 from evenhand.ablation.trials import State
 from evenhand.config import RunConfig
@@ -204,7 +204,7 @@ def test_the_order_of_two_runs_is_the_other_way_round_from_the_other_side(first:
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1))), st.floats(0, 1))
 def test_a_reached_bound_is_held_to_the_end_and_not_earlier(values: list[float | None], bound: float) -> None:
     curve = [Point(2 * number, 64 * number, value) for number, value in enumerate(values)]
-    found = reach_of("a", 1, curve, bound)
+    found = reach_of(Curve("a", 1, curve), bound)
     if found.state == "reached":
         place = [point.step for point in curve].index(found.step)
         assert all(value is not None and value >= bound - 1e-9 for value in values[place:])

@@ -36,10 +36,21 @@ def test_every_arm_meets_every_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", shipped_studies())
-def test_shipped_studies_have_three_seeds_and_no_fault(name: str) -> None:
+def test_shipped_studies_of_the_embedded_model_have_three_seeds_and_none_a_fault(name: str) -> None:
     study = read_study(name)
-    assert len(study.seeds) >= 3
+    assert len(study.seeds) >= (3 if study.configuration == "embedded" else 2)
     assert len(trials_of(study)) == len(study.arms) * len(study.seeds)
+
+
+def test_a_setting_from_the_command_line_holds_for_every_arm(tmp_path: Path) -> None:
+    study = read_study(study_file(tmp_path), shared={"max_steps": 2, "evaluation.every": 1, "model": "elsewhere"})
+    assert study.shared == {"train.max_steps": 2, "evaluation.every": 1, "model": "elsewhere"}
+    assert {trial.config.train["max_steps"] for trial in trials_of(study)} == {2}
+    for key in ("learning_rate", "train.learning_rate", "seed"):
+        with pytest.raises(ConfigurationError, match=rf"--set (train\.)?{key}: every arm has its own"):
+            read_study(study_file(tmp_path), shared={key: 1})
+    with pytest.raises(ConfigurationError, match="set"):
+        read_study(study_file(tmp_path, set=3), shared={"max_steps": 2})
 
 
 def test_an_arm_that_differs_in_more_than_it_declares_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from evenhand.ablation.engines.engine import Engine, Job
 from evenhand.ablation.study import Study, Trial
 from evenhand.cli import application
 from evenhand.config import RunConfig
-from evenhand.errors import ConfigurationError, RunFolderError
+from evenhand.errors import ConfigurationError, ModelError, RunFolderError
 from evenhand.runfolder import RunFolder
 
 STUDY = Study.model_validate(
@@ -189,9 +189,19 @@ def test_a_real_study_from_the_command_line(tmp_path: Path, monkeypatch: pytest.
     assert [run["said"] for run in result["until"]["runs"]] == ["0"] * 4  # the model labels items before training
     assert result["budgets"][0] | {"source": ""} == {"arm": "low", "fewest": 4, "most": 4, "source": ""}
     assert json.loads((tmp_path / "studies" / "tiny" / "result.json").read_text()) == result
+    curves = [json.loads(line) for line in (tmp_path / "studies" / "tiny" / "curves.jsonl").read_text().splitlines()]
+    assert [(curve["arm"], curve["seed"]) for curve in curves] == [("low", 1), ("high", 1), ("low", 2), ("high", 2)]
+    assert [point[:2] for point in curves[0]["points"]] == [[0, 0], [2, 4]]
     took, start = time.monotonic() - start, time.monotonic()
     again = CliRunner().invoke(application, ["ablate", "tiny.toml"])
     assert again.exit_code == 0
     assert "Does anything happen" in again.stdout
     assert "completions until item_accuracy stays at 10%" in again.stdout
     assert time.monotonic() - start < took
+
+
+def test_a_missing_model_is_said_before_a_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(application, ["ablate", "credit-smollm2", "--set", "model=nowhere/model"])
+    assert isinstance(done.exception, ModelError)
+    assert not (tmp_path / "studies").exists()

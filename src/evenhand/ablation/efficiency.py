@@ -41,6 +41,20 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """A run's learning curve, by step."""
+
+    arm: str
+    seed: int
+    points: Sequence[Point]
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of a study's ``curves.jsonl``: points as step, completions and value, None where unknown."""
+        points = [[point.step, point.completions, point.value] for point in self.points]
+        return {"arm": self.arm, "seed": self.seed, "points": points}
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
     """Where a run first stayed at the bound.
 
@@ -106,12 +120,14 @@ class Efficiency:
     """A study's outcome for one measure ``until``.
 
     Attributes:
+        curves: Of every finished run.
         gaps: Distances between successive evaluations in steps, shortest first.
         resolution: The largest distance in completions; None where unknown.
     """
 
     until: Until
     reference: str
+    curves: Sequence[Curve]
     reaches: Sequence[Reach]
     ratios: Sequence[Ratio]
     gaps: tuple[int, ...]
@@ -166,13 +182,17 @@ class Efficiency:
 
 def efficiency_of(states: Sequence[State], until: Until, arms: Sequence[str], reference: str) -> Efficiency:
     """Read every finished trial's curve, and compare the arms with the reference."""
-    finished = [
-        (state.trial, curve_of(RunFolder(state.folder), state.trial.config.evaluation.split, until.metric))
+    curves = [
+        Curve(
+            state.trial.arm,
+            state.trial.seed,
+            points_of(RunFolder(state.folder), state.trial.config.evaluation.split, until.metric),
+        )
         for state in states
         if state.name == "finished"
     ]
-    reaches = [reach_of(trial.arm, trial.seed, curve, until.at_least) for trial, curve in finished]
-    pairs = [pair for _, curve in finished for pair in pairwise(curve)]
+    reaches = [reach_of(curve, until.at_least) for curve in curves]
+    pairs = [pair for curve in curves for pair in pairwise(curve.points)]
     gaps = tuple(sorted({after.step - before.step for before, after in pairs}))
     counted = [
         after.completions - before.completions
@@ -182,11 +202,11 @@ def efficiency_of(states: Sequence[State], until: Until, arms: Sequence[str], re
     by_arm = {arm: {reach.seed: reach for reach in reaches if reach.arm == arm} for arm in arms}
     others = [arm for arm in arms if arm != reference]
     ratios = [ratio_of(arm, by_arm[arm], by_arm[reference], len(others)) for arm in others]
-    return Efficiency(until, reference, reaches, ratios, gaps, max(counted, default=None))
+    return Efficiency(until, reference, curves, reaches, ratios, gaps, max(counted, default=None))
 
 
-def curve_of(folder: RunFolder, split: str, metric: str) -> list[Point]:
-    """A run's learning curve, by step. A metric that is absent or no number is unknown there."""
+def points_of(folder: RunFolder, split: str, metric: str) -> list[Point]:
+    """What a run folder holds of a metric, by step. A metric that is absent or no number is unknown there."""
     sampling = Sampling.of(folder)
     values = {e.step: e.metrics.get(metric, math.nan) for e in folder.evaluations() if e.split == split}
     return [
@@ -194,21 +214,21 @@ def curve_of(folder: RunFolder, split: str, metric: str) -> list[Point]:
     ]
 
 
-def reach_of(arm: str, seed: int, curve: Sequence[Point], bound: float) -> Reach:
-    """Where a curve first stays at ``bound``: the beginning of its last stretch without an evaluation below."""
-    within = curve[-1].completions if curve else None
+def reach_of(curve: Curve, bound: float) -> Reach:
+    """Where a run first stays at ``bound``: the beginning of its last stretch without an evaluation below."""
+    within = curve.points[-1].completions if curve.points else None
+    otherwise: Literal["censored", "unknown"] = "censored" if curve.points else "unknown"
     held: list[Point] = []
-    for point in reversed(curve):
+    for point in reversed(curve.points):
         if point.value is None:
-            return Reach(arm, seed, "unknown", None, None, within, 0)
+            held, otherwise = [], "unknown"
+            break
         if point.value < bound - ROUNDING:
             break
         held.append(point)
-    if not curve:
-        return Reach(arm, seed, "unknown", None, None, None, 0)
     if not held:
-        return Reach(arm, seed, "censored", None, None, within, 0)
-    return Reach(arm, seed, "reached", held[-1].step, held[-1].completions, within, len(held) - 1)
+        return Reach(curve.arm, curve.seed, otherwise, None, None, within, 0)
+    return Reach(curve.arm, curve.seed, "reached", held[-1].step, held[-1].completions, within, len(held) - 1)
 
 
 def order(own: Reach, base: Reach) -> int | None:

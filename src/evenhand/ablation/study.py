@@ -49,6 +49,11 @@ class Study(Table):
     shared: Mapping[str, Any] = Field(default_factory=dict, alias="set", description="settings of all arms")
     arms: Mapping[str, Mapping[str, Any]] = Field(min_length=2)
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Keys that a trial has for itself: those in which arms differ, and the seed."""
+        return (*self.varies, SEED)
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -70,21 +75,43 @@ def shipped_studies() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def read_study(source: str, reference: str | None = None) -> Study:
-    """A study of a shipped name or a file, compared with another arm than its own reference where one is named.
+def read_study(source: str, reference: str | None = None, shared: Mapping[str, Any] | None = None) -> Study:
+    """A study of a shipped name or a file.
+
+    Args:
+        source: The name or the path.
+        reference: The arm to compare with, instead of the study's own.
+        shared: Dotted settings of all arms, which count before those of its ``[set]``.
 
     Raises:
         ConfigurationError: there is none, it is no TOML, or it has faults, all of which are named.
     """
     values = read_toml(source) | ({"reference": reference} if reference else {})
+    if shared:
+        values["set"] = replaced(values.get("set", {}), shared)
     try:
         study = Study.model_validate(values)
     except ValidationError as error:
         raise faulty(source, [fault_of(detail) for detail in error.errors()]) from error
-    faults = study_faults(study)
+    faults = study_faults(study) + [
+        f"--set {key}: every arm has its own." for key in map(whole_key, shared or {}) if declared(key, study.own)
+    ]
     if faults:
         raise faulty(source, faults)
     return study
+
+
+def replaced(settings: Any, others: Mapping[str, Any]) -> Any:
+    """Settings of ``[set]`` with others in their places; what is no table is left for the study's own check."""
+    if not isinstance(settings, Mapping):
+        return settings
+    given = {whole_key(key): value for key, value in others.items()}
+    return {key: value for key, value in dotted(settings).items() if whole_key(key) not in given} | given
+
+
+def whole_key(key: str) -> str:
+    """A dotted key with its table: one that is none of Evenhand's own is the trainer's."""
+    return key if key.partition(".")[0] in RunConfig.model_fields else f"train.{key}"
 
 
 def fault_of(detail: Mapping[str, Any]) -> str:
@@ -160,7 +187,7 @@ def difference_faults(study: Study, configs: Mapping[str, RunConfig]) -> list[st
         return []
     faults = []
     for arm, config in configs.items():
-        undeclared = [key for key in differences(config, reference) if not declared(key, (*study.varies, SEED))]
+        undeclared = [key for key in differences(config, reference) if not declared(key, study.own)]
         if undeclared:
             faults.append(
                 f"arms.{arm}: differs from {study.reference} in {', '.join(undeclared)}, undeclared in 'varies'."

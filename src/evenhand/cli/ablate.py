@@ -1,5 +1,6 @@
 """``evenhand ablate``."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,9 @@ def ablate(
     study: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY.toml", help="A file, or a shipped study: weights, form, credit.", show_default=False
+            metavar="STUDY.toml",
+            help="A file, or a shipped study: weights, form, credit, credit-smollm2.",
+            show_default=False,
         ),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="The study's folder; studies/NAME by default.")] = None,
@@ -30,6 +33,7 @@ def ablate(
     reference: Annotated[
         str | None, typer.Option("--reference", metavar="ARM", help="Compare with this arm instead of the study's own.")
     ] = None,
+    assignments: options.Assignments = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train every arm of a study with every seed and compare the arms over seeds. Called again, it goes on."""
@@ -37,11 +41,13 @@ def ablate(
     from evenhand.ablation.engines import ENGINES  # noqa: PLC0415 - loads torch with the rest
     from evenhand.ablation.study import read_study, trials_of  # noqa: PLC0415 - loads torch
     from evenhand.ablation.trials import open_study, run_trials  # noqa: PLC0415 - loads torch
-    from evenhand.runfolder import RunFolder  # noqa: PLC0415 - keeps `evenhand --help` quick
+    from evenhand.training.run import check_names  # noqa: PLC0415 - loads torch
 
-    read = read_study(study, reference)
+    read = read_study(study, reference, options.overrides(assignments))
     chosen = ENGINES[engine](workers, address)
     trials = trials_of(read)
+    for trial in trials[: len(read.arms)]:  # what every seed of an arm needs, before a folder is made
+        check_names(trial.config)
     folder = open_study(read, out or Path("studies") / read.name)
     console = stderr()
     console.print(f"{read.name}: {len(read.arms)} arms × {len(read.seeds)} seeds in {folder}", markup=False)
@@ -51,13 +57,23 @@ def ablate(
 
     states = run_trials(read, trials, folder, chosen, told, retry=retry_failed)
     result = conclude(read, states)
-    RunFolder(folder).write_json("result.json", result.to_json())
+    keep(result, folder)
     if as_json:
         print_json(result.to_json())
     else:
         show(result)
     if result.failed:
         raise typer.Exit(1)
+
+
+def keep(result: Any, folder: Path) -> None:
+    """Leave the outcome in the study's folder, and the learning curves, a line a run, where it asks for them."""
+    from evenhand.runfolder import RunFolder  # noqa: PLC0415 - keeps `evenhand --help` quick
+
+    RunFolder(folder).write_json("result.json", result.to_json())
+    if result.efficiency is not None:
+        lines = [json.dumps(curve.to_json()) for curve in result.efficiency.curves]
+        RunFolder(folder).write_text("curves.jsonl", "".join(f"{line}\n" for line in lines))
 
 
 def show(result: Any) -> None:
