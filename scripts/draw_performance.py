@@ -23,7 +23,7 @@ SWEEPS = {
     "group": "completions of a prompt",
     "prompt": "tokens of a prompt",
     "completion": "tokens of a completion",
-    "overlap": "share of a completion that its group has in common",
+    "overlap": "share of completions common to the group",
 }
 
 
@@ -50,7 +50,8 @@ def draw_phases() -> None:
         labels.append(f"{'stock TRL' if kind == 'stock' else 'prefix tree'}, {name}")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_xlabel("seconds of an optimiser step")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=3)
+    axes.margins(x=0.12)
     save(figure, "phases.svg")
 
 
@@ -72,7 +73,8 @@ def draw_sweeps() -> None:
         axes.set_ylim(bottom=0)
         axes.set_xlabel(title)
         axes.set_ylabel("seconds of a step")
-    grid[0][0].legend(frameon=False)
+    grid[0][0].legend(frameon=False, loc="upper left", fontsize=8)
+    grid[0][0].set_ylim(top=75)
     save(figure, "sweeps.svg")
 
 
