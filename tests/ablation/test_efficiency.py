@@ -76,6 +76,8 @@ def test_a_run_that_loses_the_bound_reaches_it_when_it_stays(tmp_path: Path) -> 
     )
     assert reached(result, "base") == ["320", "480"]  # steps 10 and 15, with 32 completions each
     assert reached(result, "other") == ["not within 640 completions"] * 2
+    before = "base/seed-2 (first at 160 completions), other/seed-1 (first at 160 completions)"
+    assert f"There before, and below it again since: {before}." in said(result)
 
 
 def test_the_completions_of_the_log_count_before_those_of_the_configuration(tmp_path: Path) -> None:
@@ -205,6 +207,8 @@ def test_the_order_of_two_runs_is_the_other_way_round_from_the_other_side(first:
 def test_a_reached_bound_is_held_to_the_end_and_not_earlier(values: list[float | None], bound: float) -> None:
     curve = [Point(2 * number, 64 * number, value) for number, value in enumerate(values)]
     found = reach_of(Curve("a", 1, curve), bound)
+    assert not found.lost or any(value is not None and value < bound for value in values[1:])
+    assert (found.touched is None) == all(value is None or value < bound - 1e-9 for value in values)
     if found.state == "reached":
         place = [point.step for point in curve].index(found.step)
         assert all(value is not None and value >= bound - 1e-9 for value in values[place:])

@@ -64,6 +64,7 @@ class Reach:
         completions: Sampled by that step; None where unknown.
         within: Completions sampled by the last evaluation, which is how far the run was watched.
         later: Evaluations after ``step``, all at the bound or above.
+        touched: The first evaluation at the bound or above, kept or lost again.
     """
 
     arm: str
@@ -73,6 +74,12 @@ class Reach:
     completions: int | None
     within: int | None
     later: int
+    touched: Point | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was at the bound and then below it again."""
+        return self.state != "unknown" and self.touched is not None and self.touched.step != self.step
 
     def __str__(self) -> str:
         if self.state == "unknown":
@@ -158,7 +165,16 @@ class Efficiency:
         ):
             names = ", ".join(f"{reach.arm}/seed-{reach.seed}" for reach in runs)
             said += [f"{text}: {names}."] if names else []
-        return said
+        return said + self.lost_sentences()
+
+    def lost_sentences(self) -> list[str]:
+        """Runs that were at the bound before: their figure tells when they last fell, not how fast they learned."""
+        lost = [
+            f"{reach.arm}/seed-{reach.seed} ({place(reach.touched)})"
+            for reach in self.reaches
+            if reach.lost and reach.touched is not None
+        ]
+        return [f"There before, and below it again since: {', '.join(lost)}."] if lost else []
 
     def unknown(self) -> list[Reach]:
         """Runs of which it is not known whether or after how many completions they stayed at the bound."""
@@ -218,6 +234,8 @@ def reach_of(curve: Curve, bound: float) -> Reach:
     """Where a run first stays at ``bound``: the beginning of its last stretch without an evaluation below."""
     within = curve.points[-1].completions if curve.points else None
     otherwise: Literal["censored", "unknown"] = "censored" if curve.points else "unknown"
+    there = (point for point in curve.points if point.value is not None and point.value >= bound - ROUNDING)
+    touched = next(there, None)
     held: list[Point] = []
     for point in reversed(curve.points):
         if point.value is None:
@@ -227,8 +245,14 @@ def reach_of(curve: Curve, bound: float) -> Reach:
             break
         held.append(point)
     if not held:
-        return Reach(curve.arm, curve.seed, otherwise, None, None, within, 0)
-    return Reach(curve.arm, curve.seed, "reached", held[-1].step, held[-1].completions, within, len(held) - 1)
+        return Reach(curve.arm, curve.seed, otherwise, None, None, within, 0, touched)
+    first = held[-1]
+    return Reach(curve.arm, curve.seed, "reached", first.step, first.completions, within, len(held) - 1, touched)
+
+
+def place(point: Point) -> str:
+    """When a point was, in words."""
+    return f"first at step {point.step}" if point.completions is None else f"first at {point.completions} completions"
 
 
 def order(own: Reach, base: Reach) -> int | None:
