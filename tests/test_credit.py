@@ -1,9 +1,15 @@
 """Parts of a completion are compared with the same part of the group's other completions."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from evenhand.credit import Parts, checked_spans, part_advantages, token_parts
 from evenhand.errors import TaskError
@@ -77,6 +83,21 @@ def test_spans_that_do_not_cover_their_text_are_refused_in_one_sentence(spans, w
     assert "credit = 'completion'" in caught.value.remedy
 
 
+def test_a_span_that_decides_a_foreign_reward_is_refused(monkeypatch):
+    monkeypatch.setattr(type(TASK), "spans", lambda *_: [Span(0, 3, "a", {"item": 1.0, "style": 1.0})])
+    with pytest.raises(TaskError, match="the span a decides style, which is no reward of it"):
+        Parts.read(TASK, COLUMNS, "1: ", WEIGHTS)
+
+
+def test_parts_stand_behind_what_a_parser_took_away():
+    parts = Parts.read(TASK, COLUMNS, GOLD, WEIGHTS)
+    assert parts.behind(0) is parts
+    moved = parts.behind(4)
+    checked_spans(moved.spans, "1234" + GOLD, TASK.name)
+    assert [span.name for span in moved.spans] == [None, *(span.name for span in parts.spans)]
+    assert moved.values == parts.values
+
+
 @given(rewards=REWARDS, scale=st.sampled_from(["group", "batch", "none"]))
 def test_parts_of_equal_worth_have_the_completions_advantage(rewards, scale):
     values = [{"line 1": reward, "line 2": reward, "answer": reward} for reward in rewards]
@@ -130,3 +151,22 @@ def test_characters_of_several_tokens_do_not_move_the_borders(lines):
         own = [token for token, name in zip(ids, names, strict=True) if name == span.name]
         if span.name is not None:
             assert tokenizer.decode(own).rstrip("\n") == text[span.start : span.end].rstrip("\n")
+
+
+@pytest.fixture(scope="module")
+def bytewise():
+    """A tokenizer of which every token is one byte, so that most characters take several."""
+    alphabet = sorted(ByteLevel.alphabet())
+    model = Tokenizer(BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    model.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    model.decoder = ByteLevelDecoder()
+    return PreTrainedTokenizerFast(tokenizer_object=model)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), data=st.data())
+def test_all_bytes_of_a_character_belong_to_its_span(bytewise, text, data):
+    edges = sorted(data.draw(st.sets(st.integers(1, len(text)))) | {0, len(text)})
+    spans = [Span(start, end, str(start), {}) for start, end in pairwise(edges)]
+    names = token_parts(spans, bytewise(text)["input_ids"], decoder(bytewise))
+    expected = [span.name for span in spans for _ in text[span.start : span.end].encode()]
+    assert names == expected

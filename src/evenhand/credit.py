@@ -9,10 +9,11 @@ of a completion are worth the same, the objective is plain GRPO's.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from evenhand.errors import TaskError
 from evenhand.rewards import ScaleRewards, group_advantages, weighted_reward
-from evenhand.tasks import Span
+from evenhand.tasks import Span, Task
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 SHOWN = 60  # characters of a text in an error
@@ -67,6 +68,26 @@ class Parts:
         """From spans and the weights of the rewards."""
         named = {span.name: weighted_reward(span.rewards, weights) for span in spans if span.name is not None}
         return cls(spans, named)
+
+    @classmethod
+    def read(cls, task: Task, columns: Mapping[str, Any], text: str, weights: Mapping[str, float]) -> "Parts":
+        """What a task finds in a completion.
+
+        Raises:
+            TaskError: spans that do not cover the text once, or a span that decides a reward that the task has not.
+        """
+        spans = checked_spans(task.spans(columns, text) or (), text, task.name)
+        for span in spans:
+            if foreign := span.rewards.keys() - {reward.name for reward in task.rewards}:
+                raise refused(task.name, f"the span {span.name} decides {min(foreign)}, which is no reward of it", text)
+        return cls.of(spans, weights)
+
+    def behind(self, characters: int) -> "Parts":
+        """The same in a longer text, of which so many characters, no part of an answer, stand before this one."""
+        if not characters:
+            return self
+        moved = [Span(s.start + characters, s.end + characters, s.name, s.rewards) for s in self.spans]
+        return Parts([Span(0, characters, None, {}), *moved], self.values)
 
 
 def part_advantages(

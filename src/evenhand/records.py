@@ -58,6 +58,7 @@ class Completion:
     metrics: Mapping[str, float] = field(default_factory=dict)
     prediction: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    line_advantages: Mapping[str, float] = field(default_factory=dict)  # under credit per line, by part
 
     def to_json(self) -> dict[str, Any]:
         """Plain types only; the field names are the keys."""

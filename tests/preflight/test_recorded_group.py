@@ -58,6 +58,21 @@ def test_a_group_that_agrees_teaches_nothing_under_either(run):
     assert {push for one in found.completions for push in one.advantages.values()} == {0.0}
 
 
+def test_parts_of_all_completions_are_shown_in_the_order_of_the_answer(run):
+    lines = GOLD.split("\n")
+    texts = ["\n".join(lines[:7]), "\n".join([*lines[:3], lines[-1]]), lines[0], GOLD.replace("Answer", "The answer")]
+    rows = [Completion(3, 0, "asked", text, {}, 0.0, 0.0, columns=COLUMNS) for text in texts]
+    RunFolder.open(run).write_completions(3, rows)
+    found = explain_recorded(run, 3, 0)
+    assert found.parts == (*(f"line {i}" for i in range(1, 11)), "answer")
+
+
+def test_completions_of_unknown_problems_are_named(run):
+    RunFolder.open(run).write_completions(3, [Completion(3, 0, "asked", GOLD, {}, 0.0, 0.0)] * 2)
+    with pytest.raises(EvenhandError, match="does not say which problem"):
+        explain_recorded(run, 3, 0)
+
+
 def test_the_command_prints_a_column_for_each_completion(run):
     result = CliRunner().invoke(application, ["explain", str(run), "--step", "1", "--group", "1"])
     assert result.exit_code == 0, result.output

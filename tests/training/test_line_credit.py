@@ -6,11 +6,15 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig
 
+from evenhand.config import draft
 from evenhand.credit import Parts, part_advantages
 from evenhand.errors import ConfigurationError, TaskError
-from evenhand.rewards import Grader
+from evenhand.rewards import Grader, text_of
 from evenhand.tasks import Span, integer_count
 from evenhand.tasks.stepwise_parity import StepwiseParity
+from evenhand.training.arguments import resolve
+from evenhand.training.callbacks import sampled_completions
+from evenhand.training.effective import settle
 from evenhand.training.line_credit import LineCredit
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 from models_for_tests import save_random_qwen3
@@ -76,7 +80,7 @@ def model(tmp_path_factory):
     return save_random_qwen3(tmp_path_factory.mktemp("random-qwen3"), seed=5)
 
 
-def build(kind, model, output, task, credit=True, **changes):
+def build(kind, model, output, task, credit=True, rewards=None, **changes):
     rows = [{"prompt": [dict(m) for m in TASK.prompt(columns)], **columns} for columns in PROBLEMS]
     keep = Keep()
     args = {
@@ -87,7 +91,7 @@ def build(kind, model, output, task, credit=True, **changes):
     }  # fmt: skip
     trainer = kind(
         model=AutoModelForCausalLM.from_pretrained(model, dtype="float32"),
-        reward_funcs=Grader(task).reward_functions(),
+        reward_funcs=rewards or Grader(task).reward_functions(),
         args=GRPOConfig(**args),
         train_dataset=Dataset.from_list(rows),
         processing_class=AutoTokenizer.from_pretrained(model, padding_side="left"),
@@ -120,7 +124,6 @@ def difference(one, other):
         {"num_iterations": 2, "max_steps": 3},
         {"steps_per_generation": 4, "max_steps": 3},
         *({"loss_type": loss} for loss in ("grpo", "bnpo", "dr_grpo", "cispo", "luspo", "sapo")),
-        {"importance_sampling_level": "sequence"},
     ],
     ids=str,
 )
@@ -169,10 +172,94 @@ def test_a_task_without_parts_is_refused():
         LineCredit(integer_count.TASK)
 
 
-@pytest.mark.parametrize("changes", [{"loss_type": "vespo"}, {"off_policy_mask_threshold": 0.5}])
+REFUSED = [
+    {"loss_type": "vespo"},
+    {"off_policy_mask_threshold": 0.5},
+    {"importance_sampling_level": "sequence"},
+    {"multi_objective_aggregation": "normalize_then_sum"},
+]
+
+
+@pytest.mark.parametrize("changes", REFUSED, ids=str)
 def test_losses_that_know_completions_only_are_refused(tmp_path, model, changes):
     with pytest.raises(ConfigurationError, match=next(iter(changes))):
         build(Plain, model, tmp_path, TASK, **changes)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "what"),
+    [*((changes, next(iter(changes))) for changes in REFUSED), ({"task": "integer-count"}, "has none")],
+    ids=str,
+)
+def test_a_configuration_that_cannot_have_it_is_refused_before_a_model_is_looked_for(overrides, what):
+    drafted = draft(None, {"credit": "line", "model": "nowhere", **overrides})
+    with pytest.raises(ConfigurationError, match=what):
+        resolve(drafted)
+    assert what in settle(drafted).refused, "preflight says it"
+
+
+def test_rewards_that_are_not_the_task_s_are_refused(tmp_path, model):
+    def foreign(completions, **_):
+        return [0.0 for _ in completions]
+
+    with pytest.raises(ConfigurationError, match="uses none of them"):
+        build(Plain, model, tmp_path, TASK, rewards=[foreign], reward_weights=None)
+
+
+class Parsed(Plain):
+    """As where a chat template's parser takes away what stands before the answer."""
+
+    seen = staticmethod(lambda text: text.removeprefix("1: odd\n"))
+
+    def _generate_single_turn(self, *arguments, **options):
+        made, other = super()._generate_single_turn(*arguments, **options)
+        before = self.processing_class("1: odd\n", add_special_tokens=False)["input_ids"]
+        return [[*before, *ids] for ids in made], other
+
+    def _calculate_rewards(self, inputs, prompts, completions, ids):
+        parsed = [[{"role": "assistant", "content": self.seen(text_of(one))}] for one in completions]
+        return super()._calculate_rewards(inputs, prompts, parsed, ids)
+
+
+def batch(trainer):
+    """The rows of one generation batch."""
+    return [trainer.train_dataset[i] for i in range(4) for _ in range(GROUP)]
+
+
+def sampled(kind, model, output):
+    trainer, _ = build(kind, model, output, TASK)
+    trainer.model.train()
+    return trainer, trainer._generate_and_score_completions(batch(trainer))
+
+
+def test_the_text_that_rewards_saw_is_found_in_what_was_sampled(tmp_path, model):
+    _, plain = sampled(Plain, model, tmp_path)
+    trainer, parsed = sampled(Parsed, model, tmp_path)
+    before = len(trainer.processing_class("1: odd\n", add_special_tokens=False)["input_ids"])
+    assert torch.equal(parsed["advantages"][:, before:], plain["advantages"])
+    wholes = torch.tensor(list(trainer._logs["advantages"]))
+    torch.testing.assert_close(parsed["advantages"][:, :before], wholes[:, None].expand(-1, before))
+
+
+def test_a_text_that_was_not_sampled_is_refused(tmp_path, model):
+    class Rewritten(Parsed):
+        seen = staticmethod(str.upper)
+
+    with pytest.raises(ConfigurationError, match="finds no tokens for '1: ODD"):
+        sampled(Rewritten, model, tmp_path)
+
+
+def test_the_table_of_completions_tells_every_part_s_advantage(tmp_path, model):
+    trainer, made = sampled(Plain, model, tmp_path)
+    rows = sampled_completions(trainer, step=1)
+    assert [list(row.line_advantages) for row in rows] == [[*(f"line {i}" for i in range(1, 11)), "answer"]] * 16
+    last = made["completion_mask"].sum(dim=1) - 1
+    ends = made["advantages"].gather(1, last[:, None]).squeeze(1).tolist()
+    assert [row.line_advantages["answer"] for row in rows] == pytest.approx(ends)
+    plain, _ = build(Plain, model, tmp_path, TASK, credit=False)
+    plain.model.train()
+    plain._generate_and_score_completions(batch(plain))
+    assert not any(row.line_advantages for row in sampled_completions(plain, step=1))
 
 
 def test_buffered_advantages_of_tokens_survive_a_checkpoint(tmp_path, model):

@@ -368,6 +368,7 @@ def test_memory_that_runs_out_in_the_backward_pass_repeats_the_step_on_the_same_
         ("training_step", ["model", "inputs", "num_items_in_batch"]),
         ("compute_loss", ["model", "inputs", "return_outputs", "num_items_in_batch"]),
         ("_compute_loss", ["model", "inputs"]),
+        ("_calculate_rewards", ["inputs", "prompts", "completions", "completion_ids_list"]),
         ("log", ["logs", "start_time"]),
     ],
 )

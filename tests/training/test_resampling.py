@@ -135,6 +135,9 @@ def test_the_draw_depends_on_seed_and_step_alone(tmp_path, model):
 
 def test_advantages_of_tokens_are_replaced_too(tmp_path, model):
     class OfEveryToken:
+        def check(self, trainer):
+            pass
+
         def token_advantages(self, trainer, inputs, made):
             return made["advantages"][:, None].repeat(1, made["completion_ids"].shape[1])
 

@@ -81,6 +81,13 @@ def test_every_sampled_completion_was_read_once_and_kept(plain):
         assert str(row["columns"]["numbers"]) in row["prompt"]
 
 
+def test_credit_per_line_is_kept_with_the_completions(workplace):
+    folder = train(workplace, "line", credit="line", **{"train.max_steps": 1})
+    rows = list(folder.completions(1))
+    assert all(row["line_advantages"].keys() >= {"line 1", "line 10"} for row in rows)
+    assert any(row["line_advantages"] != dict.fromkeys(row["line_advantages"], row["advantage"]) for row in rows)
+
+
 def test_norms_stay_fp32_in_a_bf16_body_through_training_saving_and_loading(half):
     saved = load_file(half.checkpoint(STEPS).path / "model.safetensors")
     for name, tensor in saved.items():

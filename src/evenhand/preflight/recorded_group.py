@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.credit import Parts, checked_spans, part_advantages
+from evenhand.credit import Parts, part_advantages
 from evenhand.errors import ConfigurationError, RunFolderError
 from evenhand.rewards import ScaleRewards
 from evenhand.runfolder import RunFolder
@@ -107,15 +107,13 @@ def explain_recorded(path: Path, step: int | None, group: int | None) -> Recorde
     task, weights, scale = settings(folder)
     rows = rows_of_step(folder, step)
     size = sum(row["group"] == rows[0]["group"] for row in rows)
-    spans = [checked_spans(task.spans(row["columns"], row["text"]) or (), row["text"], task.name) for row in rows]
-    parts = [Parts.of(of_row, weights) for of_row in spans]
+    parts = [Parts.read(task, row["columns"], row["text"], weights) for row in rows]
     advantages = part_advantages([part.values for part in parts], size, scale)
     chosen = places_of_group(rows, group)
-    longest = max((parts[place].values for place in chosen), key=len)
     return RecordedGroup(
         step=int(rows[0]["step"]),
         group=int(rows[chosen[0]]["group"]),
-        parts=tuple(longest),
+        parts=part_names(task, rows[chosen[0]]["columns"], [parts[place] for place in chosen]),
         completions=tuple(
             RecordedCompletion(
                 text=rows[place]["text"],
@@ -157,7 +155,19 @@ def rows_of_step(folder: RunFolder, step: int | None) -> list[dict[str, Any]]:
         raise RunFolderError(
             f"{folder.path} holds no completions of step {step}.", f"It has {known[0]} to {known[-1]}."
         )
-    return sorted(folder.completions(known[-1] if step is None else step), key=lambda row: row["group"])
+    rows = sorted(folder.completions(known[-1] if step is None else step), key=lambda row: row["group"])
+    if not all(row.get("columns") for row in rows):
+        raise RunFolderError(
+            f"{folder.path} does not say which problem its completions answer.", "Name a run of evenhand train."
+        )
+    return rows
+
+
+def part_names(task: Task, columns: Mapping[str, Any], found: Sequence[Parts]) -> tuple[str, ...]:
+    """The parts that some completion has, in the order of the right answer."""
+    right = [span.name for span in task.spans(columns, task.gold(columns)) or () if span.name is not None]
+    there = [name for parts in found for name in parts.values]
+    return tuple(dict.fromkeys([*(name for name in right if name in there), *there]))
 
 
 def places_of_group(rows: Sequence[Mapping[str, Any]], group: int | None) -> list[int]:

@@ -15,6 +15,8 @@ from trl import GRPOConfig
 from evenhand.config import Draft, RunConfig, finish, near_match
 from evenhand.errors import ConfigurationError
 from evenhand.models.device import usable_device
+from evenhand.tasks import task_named
+from evenhand.training.line_credit import check_arguments, check_task
 
 # Fields that Evenhand sets itself, and what to use instead.
 RESERVED = {
@@ -56,14 +58,18 @@ def resolve(drafted: Draft) -> RunConfig:
     A saving interval that was not given is the evaluation's, so that every evaluated step can be chosen.
 
     Raises:
-        ConfigurationError: every fault of both parts, one a line.
+        ConfigurationError: every fault of both parts, one a line; credit per line where lines cannot have it.
         DeviceError: the device asked for is not there.
+        TaskError: credit per line in an unknown task.
     """
     train, faults = check(drafted.train)
     config = finish(drafted, train, faults)
     planned = planned_values(config)
     config = config.model_copy(update={"train": {**planned, **train}})
-    build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
+    args = build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
+    if config.credit == "line":
+        check_task(task_named(config.task))
+        check_arguments(args)
     return config
 
 

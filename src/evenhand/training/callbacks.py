@@ -119,6 +119,7 @@ def sampled_completions(trainer: GRPOTrainer, step: int, first_group: int = 0) -
                 metrics=readings.get("metrics") or {},
                 prediction=readings.get("prediction"),
                 columns=readings.get("columns") or {},
+                line_advantages=readings.get("line_advantages") or {},
             )
         )
     return found

@@ -34,7 +34,7 @@ from evenhand.tasks import Task, task_named
 from evenhand.tasks.store import load_split, split_hashes
 from evenhand.training import arguments
 from evenhand.training.callbacks import InterruptCallback, RunFolderCallback
-from evenhand.training.line_credit import LineCredit, check_task
+from evenhand.training.line_credit import LineCredit
 from evenhand.training.outcome import Outcome, conclude
 from evenhand.training.progress import ProgressCallback, TrainingDisplay
 from evenhand.training.scoring import EvaluationCallback, Examination
@@ -103,11 +103,9 @@ def check_names(config: RunConfig) -> None:
 
     Raises:
         TaskError, ModelError: an unknown task or model, missing files, no chat template.
-        ConfigurationError: credit per line for a task without lines; resampling in several processes.
+        ConfigurationError: resampling in several processes.
     """
-    task = task_named(config.task)
-    if config.credit == "line":
-        check_task(task)
+    task_named(config.task)
     if config.resample and PartialState().num_processes > 1:
         raise ConfigurationError(
             "resample replaces groups in one process only, and this launch has several.",

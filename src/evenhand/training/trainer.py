@@ -19,13 +19,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
-from evenhand.errors import ConfigurationError
 from evenhand.prefixtree import Batch, Rollout, Scores, roll_out
 from evenhand.prefixtree.memory import Frugality, out_of_memory
 from evenhand.prefixtree.support import base_model, differs, dropout_refusal, refusal
 from evenhand.prefixtree.tree import distinct_prefixes
+from evenhand.rewards import text_of
 from evenhand.training.generation import Decoding, read_generation
-from evenhand.training.line_credit import REMEDY, LineCredit, check_arguments
+from evenhand.training.line_credit import LineCredit
 from evenhand.training.resampling import Resampler
 from evenhand.training.skipping import Taught, taught_rows
 
@@ -73,21 +73,20 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
     All other arguments are ``GRPOTrainer``'s.
 
     Raises:
-        ConfigurationError: line credit under a loss that knows whole completions only, or with tools; resampling in
-            several processes, or of completions that are more than their own tokens.
+        ConfigurationError: line credit under a loss that knows whole completions only, with tools or with foreign
+            rewards; resampling in several processes, or of completions that are more than their own tokens.
     """
 
     def __init__(
         self, *arguments: Any, line_credit: LineCredit | None = None, resample: int = 0, **options: Any
     ) -> None:
         self.completions_sampled = 0
+        self.rewarded_texts: list[str] = []
         self._taught: Taught | None = None
         super().__init__(*arguments, **options)
         self._line_credit = line_credit
         if line_credit is not None:
-            check_arguments(self.args)
-            if self.tools:
-                raise ConfigurationError("credit = 'line' does not go with tools, whose texts no model wrote.", REMEDY)
+            line_credit.check(self)
         self._resampler = Resampler(self, resample, self._sample) if resample else None
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler[int]:
@@ -112,6 +111,11 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
             if self._line_credit is not None:
                 made["advantages"] = self._line_credit.token_advantages(self, inputs, made)
         return made
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
+        """TRL's; the texts that rewards see are remembered, since a chat template's parser may have changed them."""
+        self.rewarded_texts = [text_of(completion) for completion in completions]
+        return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
         """TRL's, from passes without the completions that have no gradient."""
@@ -181,7 +185,7 @@ class ResumableTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are no
         if checkpoint is not None and path.is_file():
             saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
             self._step, self._buffered_inputs = saved["step"], saved["inputs"]
-            self.completions_sampled = saved["completions_sampled"]
+            self.completions_sampled = saved.get("completions_sampled", 0)  # checkpoints of before do not know
 
 
 class PrefixTreeTrainer(ResumableTrainer):
