@@ -8,6 +8,27 @@ from evenhand.errors import EvenhandError
 
 def main() -> None:
     """Run the command line. Exit code 0: fine; 1: a finding of severity ``stop`` or a failed run; 2: wrong input."""
+    try:
+        command()
+    except SystemExit as end:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            leave_at_once(end)
+        raise
+
+
+def leave_at_once(end: SystemExit) -> None:
+    """End one process of several without Python's own clearing up.
+
+    Threads that served the other processes may ask for the interpreter's lock while it shuts down, which aborts the
+    process ("terminate called without an active exception"), and the launcher then calls the whole run failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+def command() -> None:
+    """The command line; ends with SystemExit."""
     stay_offline()
     from evenhand.cli import application  # noqa: PLC0415 - after the environment is set, which libraries read on import
 

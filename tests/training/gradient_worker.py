@@ -1,5 +1,6 @@
 """Run by test_processes.py, alone or under torchrun: one update on fixed completions, its gradient saved to a file."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -56,3 +57,4 @@ def main(model, output, processes):
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    os._exit(0)  # threads that served the other process may abort one that shuts down as usual

@@ -1,5 +1,6 @@
 """Run by test_line_credit_processes.py under torchrun: the gradient of one update with credit per line, to a file."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -72,3 +73,4 @@ def main(kind, model, output, processes):
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    os._exit(0)  # threads that served the other process may abort one that shuts down as usual
