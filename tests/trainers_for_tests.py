@@ -24,6 +24,14 @@ def number_of(text):
     return text.count(" 1")
 
 
+def even_ones_vary(prompts, completions, log_extra=None, **_):
+    """Completions of prompts with an odd number are all paid alike."""
+    numbers = [number_of(text) for text in prompts]
+    if log_extra is not None:
+        log_extra("number", numbers)
+    return [1.0 if number % 2 else float(row % 4) for row, number in enumerate(numbers)]
+
+
 class Written:
     """Row i of a rollout says i mod 4, after a stem as long as its prompt asks for."""
 

@@ -1,4 +1,4 @@
-"""Run by test_line_credit_processes.py under torchrun: the gradient of one update with credit per line, to a file."""
+"""Run by test_prefix_tree_processes.py under torchrun: the gradient of one update with credit per line, to a file."""
 
 import os
 import sys

@@ -9,7 +9,7 @@ from evenhand.errors import ConfigurationError
 from evenhand.training import run
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 from models_for_tests import save_random_qwen3
-from trainers_for_tests import Written, build, number_of, prompt
+from trainers_for_tests import Written, build, even_ones_vary, number_of, prompt
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +19,6 @@ def model(tmp_path_factory):
 
 class Plain(Written, ResumableTrainer):
     pass
-
-
-def even_ones_vary(prompts, completions, log_extra=None, **_):
-    """Completions of prompts with an odd number are all paid alike."""
-    numbers = [number_of(text) for text in prompts]
-    if log_extra is not None:
-        log_extra("number", numbers)
-    return [1.0 if number % 2 else float(row % 4) for row, number in enumerate(numbers)]
 
 
 def rollout(model, output, *numbers, resample, data=range(1, 9), **options):
