@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from evenhand.diagnosis.readers import read_history
 from evenhand.models.loading import load
 from evenhand.models.precision import parameter_group
 from evenhand.runfolder import RunFolder
@@ -35,6 +36,10 @@ def plain(workplace):
 @pytest.fixture(scope="module")
 def half(workplace):
     return train(workplace, "half", **{"precision.body": "bfloat16", "precision.norms": "float32"})
+
+
+def test_diagnose_knows_every_key_that_a_run_logs(plain):
+    assert read_history(plain.path).ignored == ()
 
 
 def test_the_run_folder_holds_what_a_reader_needs(plain):

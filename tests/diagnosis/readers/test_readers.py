@@ -197,6 +197,12 @@ def test_keys_that_nothing_reads_are_said():
     assert history.ignored == ("my_own_key",)
 
 
+def test_a_second_name_for_what_is_read_already_is_no_unknown_key():
+    history = read_text("{'loss': 0.1, 'policy_loss': 0.2, 'entropy_coef': 0.01, 'reward': 0.2}", "x")
+    assert history.ignored == ()
+    assert history.get("loss").values.tolist() == [0.1]
+
+
 def test_a_resumed_run_is_joined_and_its_second_try_counts():
     first = [{"step": step, "reward": 0.1} for step in range(1, 9)]
     second = [{"step": step, "reward": 0.9} for step in range(5, 8)]

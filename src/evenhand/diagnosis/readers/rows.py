@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.diagnosis.history import HELD_OUT, Floats, History, Series
-from evenhand.diagnosis.readers.vocabulary import PRIORITY, STEP_KEYS, kept_name, other_kind
+from evenhand.diagnosis.readers.vocabulary import PRIORITY, STEP_KEYS, is_bookkeeping, kept_name, other_kind
 from evenhand.errors import LogError
 
 Row = Mapping[str, Any]
@@ -104,11 +104,18 @@ def history_from_rows(rows: Sequence[Row], source: str, kind: str, **known: Any)
         steps=np.unique(steps[used]),
         steps_known=steps_known,
         understood=understood,
-        ignored=tuple(sorted(key for key in found - set(understood) - set(STEP_KEYS) if isinstance(key, str))),
+        ignored=not_understood(found, understood),
         nulls=nulls,
         remarks=tuple(remarks),
         **known,
     )
+
+
+def not_understood(found: Iterable[object], understood: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that mean nothing here. One that says what another key said already is none of them."""
+    kept = set(understood.values())
+    names = {key for key in found if isinstance(key, str)} - set(STEP_KEYS)
+    return tuple(sorted(name for name in names if not is_bookkeeping(name) and kept_name(name) not in kept))
 
 
 def collect(rows: Sequence[Row]) -> list[Column]:

@@ -114,7 +114,7 @@ PRIORITY = {name: place for place, name in enumerate(ALIASES)}
 BOOKKEEPING = re.compile(
     r"^(_runtime|_timestamp|wall.?time|elapsed_time|remaining_time|percentage|train_speed.*|total_flos"
     r"|.*__(min|max|step)|.*_runtime|.*(samples|steps)_per_second|(perf|timing_s|timing_per_token_ms|global_seqlen)/.*"
-    r"|prompt_length/.*|profiling/.*|sampling/.*|completions_sampled)$",
+    r"|prompt_length/.*|profiling/.*|sampling/.*|completions_sampled|entropy_coef)$",
     re.I,
 )
 
@@ -131,12 +131,16 @@ OTHER_KINDS = (
 )
 
 
+def bare_name(found: str) -> str:
+    """A key without spaces around its slashes and without the run's name, which a tracker's chart puts before it."""
+    name = re.sub(r"\s*/\s*", "/", found.strip())
+    return name.rsplit(" - ", 1)[1].strip() if " - " in name else name
+
+
 @lru_cache(maxsize=4096)
 def kept_name(found: str) -> str | None:
     """The name under which a found key is kept, or None where no rule reads it."""
-    name = re.sub(r"\s*/\s*", "/", found.strip())
-    if " - " in name:  # "run name - train/reward" of a tracker's chart
-        name = name.rsplit(" - ", 1)[1].strip()
+    name = bare_name(found)
     if BOOKKEEPING.match(name):
         return None
     name = re.sub(r"^(train|rollout|objective|policy)/", "", name)
@@ -154,6 +158,11 @@ def kept_name(found: str) -> str | None:
     if name.startswith(("metrics/", "memory/", "completions/")):
         return name
     return None
+
+
+def is_bookkeeping(found: str) -> bool:
+    """Whether a found key is one that no rule reads and nobody misses."""
+    return BOOKKEEPING.match(bare_name(found)) is not None
 
 
 def evaluation_name(name: str) -> str | None:
