@@ -40,9 +40,10 @@ class Written:
         return [[*[12] * (len(ids) % 5), 20 + row % 4, 30, end] for row, ids in enumerate(prompt_ids)], None
 
 
-def build(kind, model, output, reward, numbers=range(1, 9), options=None, **changes):
-    """A trainer of two groups of four a step, without a KL penalty and without an entropy bonus."""
-    settings = {
+def settings(output, **changes):
+    """One step of two groups of four, without a KL penalty and without an entropy bonus."""
+    chosen = {
+        "output_dir": str(output),
         "max_steps": 1,
         "num_generations": 4,
         "per_device_train_batch_size": 4,
@@ -59,10 +60,15 @@ def build(kind, model, output, reward, numbers=range(1, 9), options=None, **chan
         "seed": 1,
         "max_grad_norm": 0.0,
     }
+    return GRPOConfig(**{**chosen, **changes})
+
+
+def build(kind, model, output, reward, numbers=range(1, 9), options=None, **changes):
+    """A trainer with :func:`settings` on prompts that name ``numbers``."""
     return kind(
         model=AutoModelForCausalLM.from_pretrained(model, dtype="float32"),
         reward_funcs=reward,
-        args=GRPOConfig(**{**settings, "output_dir": str(output), **changes}),
+        args=settings(output, **changes),
         train_dataset=Dataset.from_list([{"prompt": prompt(number)} for number in numbers]),
         processing_class=AutoTokenizer.from_pretrained(model, padding_side="left"),
         **(options or {}),

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from accelerate import Accelerator
 
 from architectures_for_tests import ARCHITECTURES, random_model
 from evenhand.prefixtree import Batch, Limits, Sampling, differs, generate_greedy, install, refusal, roll_out, score
@@ -127,6 +128,20 @@ def test_every_distribution_of_a_rollout_is_the_plain_paths(architecture, relayo
 def test_tested_architectures_are_taken(architecture):
     model = random_model(architecture)
     assert refusal(model) is None
+    assert differs(model) is None
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_rounding_under_autocast_is_no_reason_against_the_tree(architecture):
+    model = random_model(architecture)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert differs(model) is None
+
+
+def test_a_model_that_accelerate_wrapped_in_autocast_is_taken():
+    accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+    model = accelerator.prepare(random_model("llama"))
+    assert model(torch.tensor([[5, 6]])).logits.dtype == torch.float32  # converted, though computed in BF16
     assert differs(model) is None
 
 

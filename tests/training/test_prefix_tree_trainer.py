@@ -9,8 +9,9 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
+import trainers_for_tests
 from evenhand.config import Precision
 from evenhand.models.precision import apply_precision
 from evenhand.prefixtree import memory
@@ -71,29 +72,8 @@ class KeepGradients(TrainerCallback):
 
 
 def settings(output, **changes):
-    return GRPOConfig(
-        **{
-            "output_dir": str(output),
-            "max_steps": 1,
-            "num_generations": 4,
-            "per_device_train_batch_size": 4,
-            "gradient_accumulation_steps": 2,
-            "max_completion_length": 8,
-            "learning_rate": 1e-3,
-            "beta": 0.02,
-            "entropy_coef": 0.01,
-            "bf16": False,
-            "gradient_checkpointing": False,
-            "use_cpu": True,
-            "report_to": "none",
-            "save_strategy": "no",
-            "logging_steps": 1,
-            "disable_tqdm": True,
-            "seed": 1,
-            "max_grad_norm": 0.0,
-            **changes,
-        }
-    )
+    regularised = {"learning_rate": 1e-3, "beta": 0.02, "entropy_coef": 0.01}
+    return trainers_for_tests.settings(output, **{**regularised, **changes})
 
 
 def build(kind, model, output, options=None, precision=FP32, **changes):

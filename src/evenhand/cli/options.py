@@ -24,6 +24,12 @@ Assignments = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Any field of the configuration or of TRL's GRPOConfig."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The run folder; must not exist or be empty.")]
+Resume = Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with that run folder.")]
+NoPreflight = Annotated[bool, typer.Option("--no-preflight", help="Train whatever preflight would say.")]
+Accept = Annotated[
+    list[str] | None, typer.Option("--accept", metavar="CODE", help="A finding of preflight that stops no run.")
+]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,12 +25,10 @@ def train(
     steps: options.Steps = None,
     seed: options.Seed = None,
     device: options.Device = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The run folder; must not exist or be empty.")] = None,
-    resume: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
-    no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Train whatever preflight would say.")] = False,
-    accept: Annotated[
-        list[str] | None, typer.Option("--accept", metavar="CODE", help="A finding of preflight that stops no run.")
-    ] = None,
+    out: options.Out = None,
+    resume: options.Resume = None,
+    no_preflight: options.NoPreflight = False,
+    accept: options.Accept = None,
     assignments: options.Assignments = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -3,6 +3,8 @@
 Whatever is not known to give the plain path's result is refused with a reason, never computed differently in silence.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -104,6 +106,24 @@ def _refused_adapter(model: torch.nn.Module) -> str | None:
 
 
 @torch.no_grad()
+@contextmanager
+def head_formats(base: PreTrainedModel) -> Iterator[set[torch.dtype]]:
+    """Collects the formats in which the model's head computes.
+
+    Under autocast these are not the logits' own: Accelerate wraps ``forward`` in it and converts what comes out.
+    """
+    formats: set[torch.dtype] = set()
+    head = base.get_output_embeddings()
+    if head is None:
+        yield formats
+        return
+    hook = head.register_forward_hook(lambda _module, _inputs, output: formats.add(output.dtype))
+    try:
+        yield formats
+    finally:
+        hook.remove()
+
+
 def differs(model: torch.nn.Module) -> str | None:
     """Whether a first small tree gives other logits than the plain path; then how, as the end of "because …".
 
@@ -118,17 +138,18 @@ def differs(model: torch.nn.Module) -> str | None:
     sequences = [stem + [(start + 5 * index) % vocabulary for index in range(8)] for start in (1, 1, 2)]
     sequences[1] = sequences[1][:15] + [(token + 1) % vocabulary for token in sequences[1][15:]]
     tree = PrefixTree.of(sequences)
-    on_tree = base(
-        input_ids=torch.tensor([tree.tokens], device=base.device),
-        position_ids=torch.tensor([tree.depths], device=base.device),
-        attention_mask=no_mask(base.device),
-        prefix_tree=TreeAttention(tree, base.device),
-        **tree_options(base),
-    ).logits[0]
-    plain = base(input_ids=torch.tensor(sequences, device=base.device), use_cache=False).logits
+    with head_formats(base) as formats:
+        on_tree = base(
+            input_ids=torch.tensor([tree.tokens], device=base.device),
+            position_ids=torch.tensor([tree.depths], device=base.device),
+            attention_mask=no_mask(base.device),
+            prefix_tree=TreeAttention(tree, base.device),
+            **tree_options(base),
+        ).logits[0]
+        plain = base(input_ids=torch.tensor(sequences, device=base.device), use_cache=False).logits
     paths = torch.tensor(tree.paths, device=base.device)
     difference = (on_tree[paths] - plain).float().norm() / plain.float().norm()
-    allowed = ROUNDING.get(plain.dtype, ROUNDING_OF_HALF)
+    allowed = max(ROUNDING.get(computed_in, ROUNDING_OF_HALF) for computed_in in {plain.dtype, *formats})
     if not bool(difference <= allowed):  # also where it is NaN
         return f"its logits on a trial tree differ by {float(difference):.1e} from the plain path's"
     return None

@@ -47,6 +47,10 @@ from evenhand.training.scoring import EvaluationCallback, Examination
 SHOWN = {"loss": "loss", "grad_norm": "gradient"}
 COMMAND = "evenhand coldstart"
 
+# AdamW's second moment then looks back over about fifty steps. Torch's 0.999 looks back over a thousand, so the large
+# gradients of the first steps, on the form, would still shrink the updates of what is learned later, such as a count.
+ADAM_BETA2 = 0.98
+
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
@@ -192,6 +196,7 @@ def training_arguments(config: RunConfig, output: Path, steps: int) -> TrainingA
         warmup_steps=plan.warmup_steps,
         lr_scheduler_type="constant_with_warmup",
         weight_decay=0.0,
+        adam_beta2=ADAM_BETA2,
         max_grad_norm=1.0,
         seed=plan.seed,
         logging_steps=1,
