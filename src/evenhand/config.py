@@ -71,7 +71,10 @@ class ColdStartPlan(Table):
     examples: int = Field(default=480, ge=1, description="most problems shown, each once")
     batch_size: int = Field(default=8, ge=1, description="examples of an optimiser step, in one pass")
     learning_rate: float = Field(default=1e-4, gt=0, allow_inf_nan=False)
-    warmup_steps: int = Field(default=5, ge=0, description="constant afterwards")
+    lr_scheduler_type: Literal["constant_with_warmup", "linear"] = Field(
+        default="constant_with_warmup", description="linear: down to 0 at the last example"
+    )
+    warmup_steps: int = Field(default=5, ge=0)
     every: int = Field(default=10, ge=1, description="optimiser steps between two evaluations; step 0 is always scored")
     stop_metric: str | None = Field(
         default=None, description="a metric of the task whose first evaluation at `stop_at` or above is the end"

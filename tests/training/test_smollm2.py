@@ -7,8 +7,10 @@ import sys
 
 from evenhand.runfolder import RunFolder
 
-# Shorter answers than the configuration's, which change how long a step takes and nothing else that is tested here.
-SHORTER = ("--set", "max_completion_length=16", "--set", "evaluation.every=2")
+# Fewer and shorter answers than the configuration's, which change how long a step takes and nothing else that is tested here.
+SHORTER = (
+    "--set", "max_completion_length=16", "--set", "gradient_accumulation_steps=1", "--set", "evaluation.every=2",
+)  # fmt: skip
 
 
 def test_smollm2_makes_two_steps_and_moves_its_weights(tmp_path):

@@ -63,6 +63,12 @@ def test_every_step_says_what_was_shown_and_what_it_cost(folder):
     assert all(row.values["grad_norm"] > 0 for row in rows)
 
 
+def test_the_rate_may_fall_to_nothing_at_the_last_example(workplace):
+    folder = start(workplace, "linear", **{"coldstart.lr_scheduler_type": "linear"}).folder
+    rows = [row.values for row in folder.metrics() if "loss" in row.values]
+    assert [row["learning_rate"] for row in rows] == pytest.approx([0.0, 5e-5, 1e-4, 5e-5])
+
+
 def test_it_is_scored_before_and_on_the_way_and_never_on_test(folder):
     assert [(e.step, e.split) for e in folder.evaluations()] == [(0, "dev"), (2, "dev"), (4, "dev")]
     assert not list((folder.path / "evaluations").glob("test*"))

@@ -181,10 +181,9 @@ def ended(folder: RunFolder, lesson: Lesson, checkpoint: Checkpoint) -> bool:
 
 
 def training_arguments(config: RunConfig, output: Path, steps: int) -> TrainingArguments:
-    """AdamW without weight decay, gradients clipped at 1, a constant rate after the warm-up.
+    """AdamW without weight decay, gradients clipped at 1.
 
-    The rate does not decay, since the rule may end the run at any evaluation. Numbers' formats, trackers and device
-    come from ``[train]``, as for reinforcement.
+    Numbers' formats, trackers and device come from ``[train]``, as for reinforcement.
     """
     plan, shared = config.coldstart, arguments.build(config, output)
     made = TrainingArguments(
@@ -194,7 +193,7 @@ def training_arguments(config: RunConfig, output: Path, steps: int) -> TrainingA
         gradient_accumulation_steps=1,
         learning_rate=plan.learning_rate,
         warmup_steps=plan.warmup_steps,
-        lr_scheduler_type="constant_with_warmup",
+        lr_scheduler_type=plan.lr_scheduler_type,
         weight_decay=0.0,
         adam_beta2=ADAM_BETA2,
         max_grad_norm=1.0,
