@@ -7,7 +7,7 @@ import sys
 
 from evenhand.runfolder import RunFolder
 
-# Fewer and shorter answers than the configuration's, which change how long a step takes and nothing else that is tested here.
+# Fewer and shorter answers than the configuration's: they change how long a step takes and nothing that is tested here.
 SHORTER = (
     "--set", "max_completion_length=16", "--set", "gradient_accumulation_steps=1", "--set", "evaluation.every=2",
 )  # fmt: skip
