@@ -10,6 +10,7 @@ import pytest
 from evenhand.config import RunConfig
 from evenhand.errors import RunFolderError
 from evenhand.report import build, show, write
+from evenhand.report.figures import FIGURES
 from evenhand.report.reading import read_runs
 from evenhand.runfolder import RunFolder
 from tests.made_runs import Plan, make_run
@@ -153,7 +154,24 @@ def test_the_page_stays_below_five_megabytes(count: int, tmp_path: Path, monkeyp
 def test_a_recorded_real_run_gives_a_page(path: Path) -> None:
     page = build([RunFolder(path)])
     assert 'data-figure="scores-0"' in page
-    assert "steps-explained" in page
+    supervised = (path / "coldstart.json").is_file()
+    assert ("could be diagnosed" in page) == supervised
+    assert ("steps-explained" in page) != supervised
+
+
+def test_a_cold_start_shows_its_loss_and_does_not_ask_for_what_only_grpo_logs() -> None:
+    (run,) = read_runs([RunFolder(ROOT / "docs" / "results" / "smollm2-coldstart")])
+    (signs,) = [figure.draw([run]) for figure in FIGURES if figure.name == "signs"]
+    assert [plot.title for plot in signs.plots] == ["loss of a cold start (nats a token)", "gradient norm"]
+    assert not signs.gaps
+
+
+def test_the_loss_of_grpo_is_not_drawn_as_a_sign_beside_a_cold_start() -> None:
+    names = ("smollm2-coldstart", "smollm2-grpo")
+    runs = read_runs([RunFolder(ROOT / "docs" / "results" / name) for name in names])
+    (signs,) = [figure.draw(runs) for figure in FIGURES if figure.name == "signs"]
+    (loss,) = [plot for plot in signs.plots if plot.title.startswith("loss")]
+    assert {mark.run for mark in loss.marks if mark.kind == "lineY"} == {0}
 
 
 def test_a_collapsed_run_says_stop_at_its_step() -> None:

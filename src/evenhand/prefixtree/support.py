@@ -148,8 +148,8 @@ def differs(model: torch.nn.Module) -> str | None:
         ).logits[0]
         plain = base(input_ids=torch.tensor(sequences, device=base.device), use_cache=False).logits
     paths = torch.tensor(tree.paths, device=base.device)
-    difference = (on_tree[paths] - plain).float().norm() / plain.float().norm()
+    difference = ((on_tree[paths] - plain).float().norm() / plain.float().norm()).item()
     allowed = max(ROUNDING.get(computed_in, ROUNDING_OF_HALF) for computed_in in {plain.dtype, *formats})
-    if not bool(difference <= allowed):  # also where it is NaN
-        return f"its logits on a trial tree differ by {float(difference):.1e} from the plain path's"
+    if not difference <= allowed:  # also where it is NaN
+        return f"its logits on a trial tree differ by {difference:.1e} from the plain path's"
     return None

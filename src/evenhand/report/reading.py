@@ -44,6 +44,7 @@ class RunView:
     precision: Sequence[Mapping[str, Any]] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)  # the trainer's
     cold_start: Mapping[str, Any] = field(default_factory=dict)  # what was shown, where the run was supervised
+    diagnosed: bool = True  # whether the rules were asked; a run without rewards gives them nothing to judge
     gaps: Sequence[str] = ()
 
     @property
@@ -99,7 +100,7 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
     configuration, task = described(folder, gaps)
     split = configuration.evaluation.split if configuration else "dev"
     evaluations = latest_per_step([e for e in folder.evaluations() if e.split == split])
-    findings, unknown = found(folder, gaps)
+    diagnosis = diagnosis_of(folder, gaps)
     status = table(folder.read_json("status.json"))
     if status.get("state") in UNFINISHED:
         gaps.append(UNFINISHED[str(status["state"])])
@@ -115,8 +116,9 @@ def read_run(folder: RunFolder, index: int = 0, name: str = "run") -> RunView:
         status=status,
         metrics=folder.metrics(),
         evaluations=evaluations,
-        findings=findings,
-        unknown=unknown,
+        findings=worst_first(folder.findings(), diagnosis),
+        unknown=diagnosis.unknown if diagnosis else (),
+        diagnosed=diagnosis is not None,
         selection=selected(folder, gaps),
         test=table(folder.read_json("test.json")),
         environment=table(folder.read_json("environment.json")),
@@ -141,17 +143,21 @@ def described(folder: RunFolder, gaps: list[str]) -> tuple[RunConfig | None, Tas
         return None, None
 
 
-def found(folder: RunFolder, gaps: list[str]) -> tuple[Sequence[Finding], Sequence[Unknown]]:
-    """(findings, what could not be judged): what was recorded while the run went on, then what its whole log shows."""
-    recorded = folder.findings()
+def diagnosis_of(folder: RunFolder, gaps: list[str]) -> Diagnosis | None:
+    """What the whole log shows, or None where no rule can be asked; the reason becomes a gap."""
     try:
-        diagnosis = diagnose(read_history(folder.path))
+        return diagnose(read_history(folder.path))
     except EvenhandError as error:
         gaps.append(f"Its log is not diagnosed: {error.message}")
-        diagnosis = Diagnosis((), ())
+        return None
+
+
+def worst_first(recorded: Sequence[Finding], diagnosis: Diagnosis | None) -> list[Finding]:
+    """What was recorded while the run went on, and what its whole log shows besides."""
     codes = {finding.code for finding in recorded}
-    findings = [*recorded, *(finding for finding in diagnosis.findings if finding.code not in codes)]
-    return sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.step or 0)), diagnosis.unknown
+    shown = diagnosis.findings if diagnosis else ()
+    findings = [*recorded, *(finding for finding in shown if finding.code not in codes)]
+    return sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.step or 0))
 
 
 def selected(folder: RunFolder, gaps: list[str]) -> Mapping[str, Any]:

@@ -21,7 +21,9 @@ def draw(runs: Sequence[RunView]) -> Drawing:
         marks = logged_series(runs, key, title)
         if marks:
             plots.append(Plot(title, marks, {"x": {"label": "step"}, "y": {"label": None, "grid": True, "nice": True}}))
-    return Drawing(plots, [] if plots else ["No reward was logged."])
+    supervised = all(run.cold_start for run in runs)
+    gap = "A cold start shows right answers and pays none." if supervised else "No reward was logged."
+    return Drawing(plots, [] if plots else [gap])
 
 
 FIGURE = Figure(

@@ -12,20 +12,33 @@ SIGNS = {
     "frac_reward_zero_std": "share of groups without spread",
     "grad_norm": "gradient norm",
 }
+# GRPO's loss is about 0 whatever happens, so only a supervised run's is a sign.
+SUPERVISED_SIGNS = {"loss": "loss of a cold start (nats a token)", "grad_norm": "gradient norm"}
 
 
 def draw(runs: Sequence[RunView]) -> Drawing:
     """One plot per sign; a finding is a dashed line at the step where it begins."""
     plots, gaps = [], []
     findings = [mark for run in runs for mark in finding_marks(run)]
-    for key, title in SIGNS.items():
-        marks = logged_series(runs, key, title)
+    for key, title in expected_signs(runs).items():
+        shown = [run for run in runs if key in signs_of(run)]
+        marks = logged_series(shown, key, title)
         if not marks:
             gaps.append(f"{title} was not logged.")
             continue
         scale = {"label": None, "grid": True, "nice": True, "zero": True}
         plots.append(Plot(title, [*findings, *marks], {"x": {"label": "step"}, "y": scale}))
     return Drawing(plots, gaps)
+
+
+def expected_signs(runs: Sequence[RunView]) -> dict[str, str]:
+    """The signs that at least one run should have logged."""
+    return {key: title for run in runs for key, title in signs_of(run).items()}
+
+
+def signs_of(run: RunView) -> dict[str, str]:
+    """The signs that a run of this kind logs."""
+    return SUPERVISED_SIGNS if run.cold_start else SIGNS
 
 
 def finding_marks(run: RunView) -> list[Mark]:
