@@ -79,8 +79,8 @@ class ColdStartPlan(Table):
     stop_metric: str | None = Field(
         default=None, description="a metric of the task whose first evaluation at `stop_at` or above is the end"
     )
-    stop_at: float = Field(default=1.0, allow_inf_nan=False)
-    seed: int = 42
+    stop_at: float = Field(default=1.0, gt=0, le=1, description="a share: 0.4 is 40 %")
+    seed: int = Field(default=42, ge=0, le=2**32 - 1)  # what NumPy takes
     data: Path | None = Field(default=None, description="JSON lines of problems; None: the task draws them")
 
 

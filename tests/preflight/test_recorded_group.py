@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from evenhand.cli import application
 from evenhand.errors import EvenhandError
-from evenhand.preflight.recorded_group import explain_recorded
+from evenhand.preflight.recorded_group import explain_recorded, listed
 from evenhand.records import Completion
 from evenhand.rewards import group_advantages
 from evenhand.runfolder import RunFolder
@@ -83,6 +83,19 @@ def test_the_command_prints_a_column_for_each_completion(run):
 
 
 @pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ("abcde", "a to e"),
+        ("abce", "a to c, e"),
+        ("abde", "a, b, d, e"),
+        ("c", "c"),
+    ],
+)
+def test_only_parts_that_follow_one_another_are_told_by_their_ends(parts, told):
+    assert listed(parts, "abcde") == told
+
+
+@pytest.mark.parametrize(
     ("step", "group", "what"), [(9, None, "no completions of step 9"), (1, 7, "Step 1 has no group 7")]
 )
 def test_what_is_not_there_is_named(run, step, group, what):
@@ -93,6 +106,12 @@ def test_what_is_not_there_is_named(run, step, group, what):
 def test_a_task_without_parts_and_a_folder_without_a_task_are_named(run):
     RunFolder.open(run).write_text("config.toml", 'task = "integer-count"\n')
     with pytest.raises(EvenhandError, match="integer-count has no spans"):
+        explain_recorded(run, None, None)
+    RunFolder.open(run).write_text("config.toml", 'task = "stepwise-parity"\n[train]\nreward_weights = [1.0]\n')
+    with pytest.raises(EvenhandError, match="1 reward_weights"):
+        explain_recorded(run, None, None)
+    RunFolder.open(run).write_text("config.toml", "task = ")
+    with pytest.raises(EvenhandError, match="does not read"):
         explain_recorded(run, None, None)
     (run / "config.toml").unlink()
     with pytest.raises(EvenhandError, match="its task is unknown"):

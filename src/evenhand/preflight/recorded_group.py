@@ -1,6 +1,5 @@
 """A recorded group under both kinds of credit: what every part of every completion is pushed by."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from evenhand.credit import Parts, part_advantages
 from evenhand.errors import ConfigurationError, RunFolderError
 from evenhand.rewards import ScaleRewards
 from evenhand.runfolder import RunFolder
+from evenhand.selection import configuration_of
 from evenhand.tasks import Task, task_named
 
 SCALES: dict[Any, ScaleRewards] = {"group": "group", "batch": "batch", "none": "none", True: "group", False: "none"}
@@ -69,7 +69,9 @@ class RecordedGroup:
         ]
         agreed = [part for part in self.parts if len(self._values(part)) == 1]
         if agreed:
-            said.append(f"All completions earn the same with {listed(agreed)}: line credit leaves it alone.")
+            said.append(
+                f"All completions earn the same with {listed(agreed, self.parts)}: line credit leaves that alone."
+            )
         best = {part: max(self._values(part)) for part in self.parts}
         pushes = [(one.advantage, value - best[part]) for one in self.completions for part, value in one.values.items()]
         down = sum(advantage < 0 and behind == 0 for advantage, behind in pushes)
@@ -85,9 +87,15 @@ class RecordedGroup:
         return {one.values.get(part, 0.0) for one in self.completions}
 
 
-def listed(parts: Sequence[str]) -> str:
-    """Names in a row, long ones cut in the middle."""
-    return ", ".join(parts) if len(parts) <= 3 else f"{parts[0]} to {parts[-1]} ({len(parts)} parts)"
+def listed(parts: Sequence[str], known: Sequence[str]) -> str:
+    """Some of the known names in their order; three or more that follow one another are told by their ends."""
+    rows: list[list[str]] = []
+    for before, part in zip((None, *known), known, strict=False):
+        if part in parts and rows and rows[-1][-1] == before:
+            rows[-1].append(part)
+        elif part in parts:
+            rows.append([part])
+    return ", ".join(f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(row) for row in rows)
 
 
 def explain_recorded(path: Path, step: int | None, group: int | None) -> RecordedGroup:
@@ -134,14 +142,20 @@ def settings(folder: RunFolder) -> tuple[Task, dict[str, float], ScaleRewards]:
         raise RunFolderError(
             f"{folder.path} has no config.toml, so its task is unknown.", "Name a run of evenhand train."
         )
-    values = tomllib.loads(text)
-    task, train = task_named(values.get("task", "")), values.get("train", {})
+    config = configuration_of(folder)
+    task, train = task_named(config.task), config.train
     columns = task.draw("train")[0]
     if task.spans(columns, task.gold(columns)) is None:
         raise ConfigurationError(
             f"The task {task.name} has no spans, so its completions have no parts.", "Give rewards."
         )
     weights = train.get("reward_weights") or [reward.weight for reward in task.rewards]
+    if len(weights) != len(task.rewards):
+        raise RunFolderError(
+            f"{folder.path / 'config.toml'} gives {len(weights)} reward_weights, and {task.name} has "
+            f"{len(task.rewards)} rewards.",
+            "Restore the file as the run wrote it.",
+        )
     named = {reward.name: float(weight) for reward, weight in zip(task.rewards, weights, strict=True)}
     return task, named, SCALES[train.get("scale_rewards", "group")]
 

@@ -168,7 +168,22 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="no UTF-8"):
         read_problems(tmp_path / "bytes.jsonl", TASK)
     (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
-    assert read_problems(tmp_path / "empty.jsonl", TASK) == []
+    with pytest.raises(DataError, match="hold no problem"):
+        read_problems(tmp_path / "empty.jsonl", TASK)
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(DataError, match="line 1 is no JSON"):
+        read_problems(tmp_path / "deep.jsonl", TASK)
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path):
+    (tmp_path / "marked.jsonl").write_text(json.dumps({"numbers": FRESH}), encoding="utf-8-sig")
+    assert len(read_problems(tmp_path / "marked.jsonl", TASK)) == 1
+
+
+def test_a_problem_that_stands_twice_is_refused_with_both_lines(tmp_path, data):
+    path = written(tmp_path, {"numbers": FRESH}, {"numbers": [2] * 10}, {"numbers": FRESH})
+    with pytest.raises(DataError, match="one problem twice, in lines 1 and 3"):
+        problems_to_show(configuration(data, batch_size=1, data=path), TASK)
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])

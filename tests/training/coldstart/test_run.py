@@ -178,6 +178,20 @@ def test_a_checkpoint_without_an_optimiser_is_no_place_to_go_on_from(broken_off)
         run.resume(broken_off.path, {})
 
 
+def test_a_damaged_record_of_the_beginning_is_named(folder, tmp_path):
+    damaged = shutil.copytree(folder.path, tmp_path / "damaged")
+    (damaged / "coldstart.json").write_text("{", encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"coldstart\.json cannot be read"):
+        run.resume(damaged, {})
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 2**32), ("stop_at", 40), ("stop_at", 0)])
+def test_values_that_could_only_fail_later_are_refused_before_anything_is_written(workplace, name, value):
+    with pytest.raises(ConfigurationError, match=f"coldstart.{name}"):
+        start(workplace, "refused", **{f"coldstart.{name}": value})
+    assert not (workplace / "refused").exists()
+
+
 def test_nothing_but_the_folder_goes_with_resume(folder):
     with pytest.raises(ConfigurationError, match=r"coldstart\.seed"):
         run.resume(folder.path, {"coldstart.seed": 1})

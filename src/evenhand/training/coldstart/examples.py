@@ -53,7 +53,8 @@ def problems_to_show(config: RunConfig, task: Task) -> list[Problem]:
 
     Raises:
         ConfigurationError: fewer problems than a batch, or a task that draws no fresh ones and no file.
-        DataError: the file cannot be read, a row is no problem of the task, or a problem stands in a split.
+        DataError: the file cannot be read, a row is no problem of the task, or a problem stands there twice or in a
+            split.
     """
     plan = config.coldstart
     forbidden = withheld(task, config.data)
@@ -61,6 +62,7 @@ def problems_to_show(config: RunConfig, task: Task) -> list[Problem]:
         problems = draw(task, plan.examples, plan.seed, forbidden)
     else:
         problems = read_problems(plan.data, task)
+        refuse_repeated(plan.data, problems)
         refuse_shared(plan.data, problems, forbidden)
         random.Random(plan.seed).shuffle(problems)
     whole_batches = min(plan.examples, len(problems)) // plan.batch_size * plan.batch_size
@@ -113,13 +115,15 @@ def read_problems(path: Path, task: Task) -> list[Problem]:
         DataError: the file cannot be read, or the first line that is no problem of the task.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise DataError(
             f"The examples {path} cannot be read: {reason}.", "Name a file of JSON lines for coldstart.data."
         ) from error
     rows = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not rows:
+        raise DataError(f"The examples {path} hold no problem.", "Write one JSON object a line.")
     return [task.problem(number, columns_of(line, task, f"{path}, line {number}")) for number, line in rows]
 
 
@@ -131,8 +135,8 @@ def columns_of(line: str, task: Task, where: str) -> dict[str, Any]:
     """
     try:
         row = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{where} is no JSON.", "Write one JSON object a line.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is no JSON that can be read.", "Write one JSON object a line.") from error
     if not isinstance(row, dict):
         raise DataError(f"{where} is no JSON object.", "Write one JSON object a line.")
     given = {name: row[name] for name in task.columns if name in row}
@@ -145,7 +149,10 @@ def columns_of(line: str, task: Task, where: str) -> dict[str, Any]:
             f"{where} lacks the column {error}.", f"{task.name} reads {', '.join(task.columns)}."
         ) from error
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise DataError(f"{where} is no problem of {task.name}: {error}.", "Mend that line.") from error
+        raise DataError(
+            f"{where} is no problem of {task.name}: the values of {', '.join(given)} are not what the task asks about.",
+            "Mend that line.",
+        ) from error
     for name, value in known.items():
         if name in given and given[name] != value:
             raise DataError(f"{where} says {name} = {given[name]!r}, and it is {value!r}.", "Mend or drop that column.")
@@ -160,6 +167,18 @@ def earns_everything(task: Task, columns: Mapping[str, Any]) -> bool:
     """Whether the gold text has every reward at its highest, so that nothing wrong is taught."""
     rewards = task.score(columns, task.gold(columns)).rewards
     return all(rewards[reward.name] >= reward.high for reward in task.rewards)
+
+
+def refuse_repeated(path: Path, problems: Sequence[Problem]) -> None:
+    """Raise DataError at the first problem that stands in two lines: each is shown once."""
+    lines: dict[Asked, int] = {}
+    for problem in problems:
+        first = lines.setdefault(asked(problem), problem.index)
+        if first != problem.index:
+            raise DataError(
+                f"The examples {path} hold one problem twice, in lines {first} and {problem.index}.",
+                "Remove one of them: every problem is shown once.",
+            )
 
 
 def refuse_shared(path: Path, problems: Sequence[Problem], forbidden: Mapping[Asked, str]) -> None:

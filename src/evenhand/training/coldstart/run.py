@@ -10,7 +10,7 @@ from rich.console import Console
 from transformers import PrinterCallback, TrainingArguments
 
 from evenhand.config import RunConfig, draft, near_match
-from evenhand.errors import CheckpointError, ConfigurationError
+from evenhand.errors import CheckpointError, ConfigurationError, RunFolderError
 from evenhand.evaluation import Decoding
 from evenhand.models import resolve
 from evenhand.models.device import usable_device
@@ -104,6 +104,8 @@ def resume(path: Path, overrides: Mapping[str, Any], fresh: bool = False) -> Col
     begun = folder.read_json(COLD_START_FILE)
     if folder.kind != "coldstart" or folder.read_text("config.toml") is None:
         raise ConfigurationError(f"{path} is no cold start.", f"Go on with: evenhand train --resume {path}")
+    if begun is None:
+        raise RunFolderError(f"{path / COLD_START_FILE} cannot be read.", "Restore it, or begin a new cold start.")
     refuse_living(folder)
     config = arguments.resolve(draft(folder.path / "config.toml"))
     refuse_processes()
