@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +90,7 @@ class RecordedGroup:
 
 def listed(parts: Sequence[str], known: Sequence[str]) -> str:
     """Some of the known names in their order; three or more that follow one another are told by their ends."""
-    rows: list[list[str]] = []
-    for before, part in zip((None, *known), known, strict=False):
-        if part in parts and rows and rows[-1][-1] == before:
-            rows[-1].append(part)
-        elif part in parts:
-            rows.append([part])
+    rows = [list(row) for asked, row in groupby(known, parts.__contains__) if asked]
     return ", ".join(f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(row) for row in rows)
 
 
