@@ -74,6 +74,7 @@ def test_spans_of_any_text_cover_it(text):
         ([Span(0, 0, "a", {}), Span(0, 5, "b", {})], "is empty"),
         ([Span(0, 3, "a", {}), Span(3, 5, "a", {})], "bears a name that an earlier span has"),
         ([], "the spans end at character 0 of 5"),
+        ([Span(0, 5, "a", {"item": float("nan")})], "earns what is no finite number"),
     ],
 )
 def test_spans_that_do_not_cover_their_text_are_refused_in_one_sentence(spans, what):
@@ -86,6 +87,15 @@ def test_spans_that_do_not_cover_their_text_are_refused_in_one_sentence(spans, w
 def test_a_span_that_decides_a_foreign_reward_is_refused(monkeypatch):
     monkeypatch.setattr(type(TASK), "spans", lambda *_: [Span(0, 3, "a", {"item": 1.0, "style": 1.0})])
     with pytest.raises(TaskError, match="the span a decides style, which is no reward of it"):
+        Parts.read(TASK, COLUMNS, "1: ", WEIGHTS)
+
+
+def test_spans_that_fail_or_are_none_for_one_text_are_refused(monkeypatch):
+    monkeypatch.setattr(type(TASK), "spans", lambda *_: {}["line 1"])
+    with pytest.raises(TaskError, match=r"Task stepwise-parity: spans\(\) raised KeyError: 'line 1', in '1: '"):
+        Parts.read(TASK, COLUMNS, "1: ", WEIGHTS)
+    monkeypatch.setattr(type(TASK), "spans", lambda *_: None)
+    with pytest.raises(TaskError, match=r"spans\(\) gave None"):
         Parts.read(TASK, COLUMNS, "1: ", WEIGHTS)
 
 

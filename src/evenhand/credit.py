@@ -7,6 +7,7 @@ the scale that a completion's have, a part that all completions get right carrie
 of a completion are worth the same, the objective is plain GRPO's.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,17 +20,28 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 SHOWN = 60  # characters of a text in an error
 
 
+def spans_of(task: Task, columns: Mapping[str, Any], text: str) -> Sequence[Span] | None:
+    """What the task finds in a text, unchecked. Raises TaskError where its ``spans`` raises."""
+    try:
+        return task.spans(columns, text)
+    except Exception as error:  # the boundary to foreign code
+        raise refused(task.name, f"spans() raised {type(error).__name__}: {error}", text) from error
+
+
 def checked_spans(spans: Sequence[Span], text: str, task: str) -> Sequence[Span]:
     """The spans, if they cover the text once.
 
     Raises:
-        TaskError: a gap, an overlap, an empty span, one past the text's end, a name that comes twice.
+        TaskError: a gap, an overlap, an empty span, one past the text's end, a name that comes twice, a reward
+            that is no finite number.
     """
     edge = 0
     seen: set[str] = set()
     for span in spans:
         fault = None
-        if span.end <= span.start:
+        if not all(math.isfinite(value) for value in span.rewards.values()):
+            fault = "earns what is no finite number"
+        elif span.end <= span.start:
             fault = "is empty"
         elif span.start != edge:
             fault = f"{'leaves a gap after' if span.start > edge else 'overlaps what ends at'} character {edge}"
@@ -74,9 +86,13 @@ class Parts:
         """What a task finds in a completion.
 
         Raises:
-            TaskError: spans that do not cover the text once, or a span that decides a reward that the task has not.
+            TaskError: spans() fails or finds no parts in this text, spans that do not cover it once, or a span that
+                decides a reward that the task has not.
         """
-        spans = checked_spans(task.spans(columns, text) or (), text, task.name)
+        found = spans_of(task, columns, text)
+        if found is None:
+            raise refused(task.name, "spans() gave None, which says that the task has no parts at all", text)
+        spans = checked_spans(found, text, task.name)
         for span in spans:
             if foreign := span.rewards.keys() - {reward.name for reward in task.rewards}:
                 raise refused(task.name, f"the span {span.name} decides {min(foreign)}, which is no reward of it", text)

@@ -28,7 +28,13 @@ def run(monkeypatch, capsys, place):
     """The folder of a short cold start, made once."""
     monkeypatch.chdir(place)
     if not (place / "taught").exists():
-        short = ("coldstart.examples=8", "coldstart.batch_size=4", "coldstart.every=1", "max_completion_length=64")
+        short = (
+            "coldstart.examples=8",
+            "coldstart.batch_size=4",
+            "coldstart.every=1",
+            "coldstart.warmup_steps=0",
+            "max_completion_length=64",
+        )
         settings = [part for text in short for part in ("--set", text)]
         code, out, _ = call(monkeypatch, capsys, "coldstart", "--no-preflight", "--out", "taught", "--json", *settings)
         assert code == 0
@@ -49,6 +55,7 @@ def test_json_says_what_was_shown_and_where_the_model_is(run):
     [
         (("--set", "coldstart.stop_metric=accuracy"), "measures no such thing"),
         (("--set", "coldstart.examples=4"), "more than there are examples"),
+        (("--set", "coldstart.examples=40"), "its rate is never reached"),
         (("--set", "coldstart.data=absent.jsonl"), "cannot be read"),
         (("--out", "taught"), "not empty"),
         (("--resume", "taught", "--seed", "3"), "coldstart.seed"),

@@ -52,6 +52,7 @@ def test_misspelt_keys_and_values_are_reported_together_with_near_matches(refuse
     [
         ("output_dir=x", "--out"),
         ("learning_rate=-1", "above 0"),
+        ("seed=-1", "from 0 to 4294967295"),
         ("learning_rate=nan", "finite"),
         ("reward_weights=[1.0, inf, 1.0]", "finite"),
         ("num_generations=1", "2"),

@@ -103,6 +103,15 @@ def test_what_is_not_there_is_named(run, step, group, what):
         explain_recorded(run, step, group)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [(("nowhere",), "neither a number nor a run folder"), (("1", "2", "--group", "1"), "belong to a run folder")],
+)
+def test_what_explain_cannot_take_is_named(arguments, what):
+    with pytest.raises(EvenhandError, match=what):
+        CliRunner().invoke(application, ["explain", *arguments], catch_exceptions=False)
+
+
 def test_a_task_without_parts_and_a_folder_without_a_task_are_named(run):
     RunFolder.open(run).write_text("config.toml", 'task = "integer-count"\n')
     with pytest.raises(EvenhandError, match="integer-count has no spans"):

@@ -161,8 +161,15 @@ def test_tokens_carry_their_own_parts_advantage_and_wrong_lines_in_good_company_
                 place += count
 
 
-def test_a_gap_in_the_spans_ends_the_run_with_a_sentence(tmp_path, model):
-    trainer, _ = build(Plain, model, tmp_path, Gapped())
+def test_a_gap_in_the_spans_is_refused_before_training(tmp_path, model):
+    with pytest.raises(TaskError, match="leaves a gap after character 0"):
+        build(Plain, model, tmp_path, Gapped())
+
+
+def test_a_gap_in_a_sampled_text_ends_the_run_with_a_sentence(tmp_path, model):
+    task = StepwiseParity()
+    trainer, _ = build(Plain, model, tmp_path, task)
+    task.spans = Gapped().spans  # it fits every text that was tried
     with pytest.raises(TaskError, match="leaves a gap after character 0"):
         trainer.train()
 

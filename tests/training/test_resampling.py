@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from evenhand.config import RunConfig
+from evenhand.config import RunConfig, draft
 from evenhand.errors import ConfigurationError
 from evenhand.training import run
+from evenhand.training.arguments import resolve
 from evenhand.training.resampling import Table, check_trainer, spliced
 from evenhand.training.trainer import PrefixTreeTrainer, ResumableTrainer
 from models_for_tests import save_random_qwen3
@@ -264,6 +265,15 @@ def test_what_cannot_be_replaced_is_refused(changes, named):
     check_trainer(SimpleNamespace(**fine))
     with pytest.raises(ConfigurationError, match=named):
         check_trainer(SimpleNamespace(**{**fine, **changes}))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"scale_rewards": "batch"}, {"multi_objective_aggregation": "normalize_then_sum"}, {"use_vllm": True}]
+)
+def test_settings_that_rule_it_out_are_refused_before_a_model_is_looked_for(settings):
+    (name,) = settings
+    with pytest.raises(ConfigurationError, match=f"resample does not go with {name}"):
+        resolve(draft(None, {"resample": 1, "model": "nowhere", **settings}))
 
 
 def test_a_negative_number_of_rounds_is_refused():

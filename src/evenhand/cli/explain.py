@@ -31,10 +31,13 @@ def explain(
 
     Of a run folder: one of its groups, with the advantage of every line under both kinds of credit.
     """
+    from evenhand.errors import ConfigurationError  # noqa: PLC0415 - keeps --help quick
+
     if len(rewards) == 1 and Path(rewards[0]).is_dir():
         explain_run(Path(rewards[0]), step, group, as_json)
         return
-    from evenhand.errors import ConfigurationError  # noqa: PLC0415 - keeps --help quick
+    if step is not None or group is not None:
+        raise ConfigurationError("--step and --group belong to a run folder.", "Write: evenhand explain RUN --step 20")
     from evenhand.preflight.explanation import LossOptions, bar, explain_group  # noqa: PLC0415
     from evenhand.rewards import ScaleRewards  # noqa: PLC0415
 
@@ -87,7 +90,9 @@ def as_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError as error:
-        raise ConfigurationError(f"'{text}' is no number.", "Write: evenhand explain 2.5 1.0 -1") from error
+        raise ConfigurationError(
+            f"'{text}' is neither a number nor a run folder.", "Write: evenhand explain 2.5 1.0 -1"
+        ) from error
     if not isfinite(value) or abs(value) > LARGEST_FLOAT32:
         raise ConfigurationError(f"'{text}' is no number that TRL's FP32 holds.", "TRL's advantages would all be NaN.")
     return value

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from evenhand.credit import Parts, part_advantages
+from evenhand.credit import Parts, part_advantages, spans_of
 from evenhand.errors import ConfigurationError, RunFolderError
 from evenhand.rewards import ScaleRewards
 from evenhand.runfolder import RunFolder
@@ -141,7 +141,7 @@ def settings(folder: RunFolder) -> tuple[Task, dict[str, float], ScaleRewards]:
     config = configuration_of(folder)
     task, train = task_named(config.task), config.train
     columns = task.draw("train")[0]
-    if task.spans(columns, task.gold(columns)) is None:
+    if spans_of(task, columns, task.gold(columns)) is None:
         raise ConfigurationError(
             f"The task {task.name} has no spans, so its completions have no parts.", "Give rewards."
         )

@@ -16,7 +16,7 @@ from evenhand.config import Draft, RunConfig, finish, near_match
 from evenhand.errors import ConfigurationError
 from evenhand.models.device import usable_device
 from evenhand.tasks import task_named
-from evenhand.training.line_credit import check_arguments, check_task
+from evenhand.training import line_credit, resampling
 
 # Fields that Evenhand sets itself, and what to use instead.
 RESERVED = {
@@ -35,6 +35,10 @@ CHOICES = {
     "lr_scheduler_type": tuple(choice.value for choice in SchedulerType),
     "optim": tuple(choice.value for choice in OptimizerNames),
 }
+
+# Numbers that end up as NumPy's seed, and what it takes.
+SEEDED = ("seed", "data_seed")
+SEEDS = range(2**32)
 
 # Numbers that TRL accepts and then fails with, or trains nothing.
 POSITIVE = (
@@ -58,9 +62,10 @@ def resolve(drafted: Draft) -> RunConfig:
     A saving interval that was not given is the evaluation's, so that every evaluated step can be chosen.
 
     Raises:
-        ConfigurationError: every fault of both parts, one a line; credit per line where lines cannot have it.
+        ConfigurationError: every fault of both parts, one a line; credit per line where lines cannot have it;
+            resampling where groups cannot be replaced.
         DeviceError: the device asked for is not there.
-        TaskError: credit per line in an unknown task.
+        TaskError: credit per line in an unknown task, or in one whose spans do not fit.
     """
     train, faults = check(drafted.train)
     config = finish(drafted, train, faults)
@@ -68,8 +73,10 @@ def resolve(drafted: Draft) -> RunConfig:
     config = config.model_copy(update={"train": {**planned, **train}})
     args = build(config, Path("runs"))  # what only GRPOConfig's own constructor refuses
     if config.credit == "line":
-        check_task(task_named(config.task))
-        check_arguments(args)
+        line_credit.check_task(task_named(config.task))
+        line_credit.check_arguments(args)
+    if config.resample:
+        resampling.check_arguments(args)
     return config
 
 
@@ -119,11 +126,18 @@ def wrong_value(key: str, value: Any, hint: Any) -> str | None:
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         return f"{message[0].lower()}{message[1:]}."
+    return number_out_of_range(key, value)
+
+
+def number_out_of_range(key: str, value: Any) -> str | None:
+    """Why a number of the right type is impossible, or None."""
     numbers = value if isinstance(value, list) else [value]
     if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
         return "must be finite."
     if key in POSITIVE and isinstance(value, int | float) and value <= 0:
         return "must be above 0."
+    if key in SEEDED and value is not None and value not in SEEDS:
+        return f"must be from 0 to {SEEDS[-1]}."
     return None
 
 

@@ -7,12 +7,13 @@ import torch
 from accelerate.utils import gather_object
 from trl import GRPOConfig, GRPOTrainer
 
-from evenhand.credit import Parts, part_advantages, token_parts
+from evenhand.credit import Parts, part_advantages, spans_of, token_parts
 from evenhand.errors import ConfigurationError
 from evenhand.tasks import Task
 
 REMEDY = "Train with credit = 'completion'."
 SHOWN = 60  # characters of a text in an error
+TRIED_PROBLEMS = 3
 
 
 class LineCredit:
@@ -27,6 +28,7 @@ class LineCredit:
 
     Raises:
         ConfigurationError: the task has no spans.
+        TaskError: its spans do not fit texts that are known before training.
     """
 
     def __init__(self, task: Task) -> None:
@@ -88,10 +90,23 @@ class LineCredit:
 
 
 def check_task(task: Task) -> None:
-    """Raise ConfigurationError if the task's answers have no parts."""
-    columns = task.draw("train")[0]
-    if task.spans(columns, task.gold(columns)) is None:
-        raise ConfigurationError(f"credit = 'line' needs spans, and the task {task.name} has none.", REMEDY)
+    """Try the task's spans on texts that are known before training.
+
+    Raises:
+        ConfigurationError: its answers have no parts.
+        TaskError: spans that do not fit one of the texts.
+    """
+    weights = {reward.name: reward.weight for reward in task.rewards}
+    for columns in task.draw("train")[:TRIED_PROBLEMS]:
+        if spans_of(task, columns, task.gold(columns)) is None:
+            raise ConfigurationError(f"credit = 'line' needs spans, and the task {task.name} has none.", REMEDY)
+        for text in (
+            task.gold(columns),
+            *task.near_misses(columns).values(),
+            *task.blind_answers(columns).values(),
+            "",
+        ):
+            Parts.read(task, columns, text, weights)
 
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:

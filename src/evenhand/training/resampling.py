@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch.nn.functional import pad as padded
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from evenhand.errors import ConfigurationError
 from evenhand.rewards import weighted_reward
@@ -216,17 +216,31 @@ def check_trainer(trainer: GRPOTrainer) -> None:
     """Raise ConfigurationError where groups of two rollouts cannot stand in one batch."""
     data = trainer.train_dataset
     images = {"image", "images"} & set(getattr(data, "column_names", None) or ())
-    aggregation = getattr(trainer, "multi_objective_aggregation", "sum_then_normalize")
+    check_arguments(trainer)
     faults = {
         "several processes": trainer.accelerator.num_processes > 1,
-        "scale_rewards = 'batch'": getattr(trainer, "scale_rewards", "group") == "batch",
-        f"multi_objective_aggregation = '{aggregation}'": aggregation != "sum_then_normalize",
-        "use_vllm": trainer.use_vllm,
         "tools": bool(trainer.tools),
         "a rollout_func": getattr(trainer, "rollout_func", None) is not None,
         "images": bool(images),
         "a streamed dataset": not (hasattr(data, "__len__") and hasattr(data, "__getitem__")),
     }
+    refuse(faults)
+
+
+def check_arguments(args: GRPOConfig | GRPOTrainer) -> None:
+    """Raise ConfigurationError where settings, which a trainer has under the same names, rule it out."""
+    aggregation = getattr(args, "multi_objective_aggregation", "sum_then_normalize")
+    refuse(
+        {
+            "scale_rewards = 'batch'": getattr(args, "scale_rewards", "group") == "batch",
+            f"multi_objective_aggregation = '{aggregation}'": aggregation != "sum_then_normalize",
+            "use_vllm": args.use_vllm,
+        }
+    )
+
+
+def refuse(faults: Mapping[str, bool]) -> None:
+    """Raise ConfigurationError for the first of what holds."""
     named = [name for name, holds in faults.items() if holds]
     if named:
         raise ConfigurationError(f"resample does not go with {named[0]}.", REMEDY)

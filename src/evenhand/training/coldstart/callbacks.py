@@ -54,7 +54,7 @@ class StoppingRule(TrainerCallback):
             raise RunStopped(
                 f"Before the first example {self.metric} is {value:.1%}, and the cold start ends at {self.bound:.1%}: "
                 "there is nothing to teach.",
-                "Train it as it is, or raise coldstart.stop_at.",
+                "Train it as it is, or begin another cold start with a higher coldstart.stop_at.",
             )
 
     def on_step_end(
@@ -85,7 +85,7 @@ def refuse_spoilt(model: Any, step: int) -> None:
         if not bool(torch.isfinite(weights).all()):
             raise RunStopped(
                 f"After step {step} the weights of {name} are not finite.",
-                "Lower coldstart.learning_rate, or keep the weights in FP32.",
+                "Begin another cold start with a lower coldstart.learning_rate, or with the weights in FP32.",
             )
 
 

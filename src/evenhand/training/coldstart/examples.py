@@ -119,7 +119,8 @@ def read_problems(path: Path, task: Task) -> list[Problem]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise DataError(
-            f"The examples {path} cannot be read: {reason}.", "Name a file of JSON lines for coldstart.data."
+            f"The examples {path} cannot be read: {reason}.",
+            "Put a file of JSON lines there, or name another for coldstart.data.",
         ) from error
     rows = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not rows:

@@ -152,13 +152,29 @@ def settled(config: RunConfig) -> RunConfig:
 
 
 def prepare(config: RunConfig) -> Lesson:
-    """The examples, read and checked. Raises what :func:`problems_to_show` and :func:`check_completions` raise."""
+    """The examples, read and checked.
+
+    Raises what :func:`problems_to_show`, :func:`check_completions` and :func:`check_warmup` raise.
+    """
     task = task_named(config.task)
     problems = problems_to_show(config, task)
     examples = encode(task, problems, load_tokenizer(resolve(config.model)))
     limit = int(arguments.build(config, config.runs).max_completion_length)
     check_completions(examples, limit)
-    return Lesson(config, task, problems, examples, limit)
+    lesson = Lesson(config, task, problems, examples, limit)
+    check_warmup(lesson)
+    return lesson
+
+
+def check_warmup(lesson: Lesson) -> None:
+    """Raise ConfigurationError where the rate is never reached; Transformers begins a warm-up with a rate of 0."""
+    warmup = lesson.config.coldstart.warmup_steps
+    if warmup >= lesson.steps:
+        raise ConfigurationError(
+            f"coldstart.warmup_steps = {warmup} takes all {lesson.steps} steps of this cold start, so its rate is "
+            "never reached.",
+            f"--set coldstart.warmup_steps={lesson.steps // 4}, or show more examples.",
+        )
 
 
 def description(lesson: Lesson) -> dict[str, Any]:

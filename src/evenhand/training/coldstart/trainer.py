@@ -62,7 +62,7 @@ class SupervisedTrainer(Trainer):
         if not bool(torch.isfinite(loss)):
             raise RunStopped(
                 f"The loss of step {self.state.global_step + 1} is {loss.item()}: the weights are spoilt.",
-                "Lower coldstart.learning_rate, or keep the weights in FP32.",
+                "Begin another cold start with a lower coldstart.learning_rate, or with the weights in FP32.",
             )
         rows = self._metrics["train"]
         rows["examples"].append((self.state.global_step + 1) * len(batch.prompts))
