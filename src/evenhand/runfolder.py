@@ -295,6 +295,11 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def weight_hashes(directory: Path) -> dict[str, str]:
+    """SHA-256 of every weight file of a model."""
+    return {path.name: file_hash(path) for path in sorted(directory.glob("*.safetensors"))}
+
+
 def replace_file(path: Path, text: str) -> None:
     """Write beside the file, flush to the disk, then rename over it."""
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)

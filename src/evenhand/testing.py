@@ -18,7 +18,7 @@ from evenhand.models.device import usable_device
 from evenhand.models.loading import Loaded, load
 from evenhand.paired import paired_difference
 from evenhand.records import Evaluation, Problem
-from evenhand.runfolder import RunFolder, file_hash
+from evenhand.runfolder import RunFolder, weight_hashes
 from evenhand.selection import TEST_SPLIT, Selection, choose, configuration_of, save
 from evenhand.tasks import Task, task_named
 from evenhand.tasks.store import load_split, split_hashes
@@ -101,11 +101,6 @@ def chosen(folder: RunFolder) -> Selection:
     selection = choose(folder)
     save(folder, selection)
     return selection
-
-
-def weight_hashes(directory: Path) -> dict[str, str]:
-    """SHA-256 of every weight file of a model."""
-    return {path.name: file_hash(path) for path in sorted(directory.glob("*.safetensors"))}
 
 
 def look(examined: Examined, reason: str | None, device: str, progress: Progress) -> dict[str, Any]:

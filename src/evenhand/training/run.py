@@ -29,7 +29,7 @@ from evenhand.models.loading import Loaded, check_files, load, load_tokenizer
 from evenhand.models.precision import apply_precision, census
 from evenhand.records import Finding, Problem
 from evenhand.rewards import Grader
-from evenhand.runfolder import Checkpoint, RunFolder, file_hash
+from evenhand.runfolder import Checkpoint, RunFolder, weight_hashes
 from evenhand.tasks import Task, task_named
 from evenhand.tasks.store import load_split, split_hashes
 from evenhand.training import arguments
@@ -258,7 +258,7 @@ def record(folder: RunFolder, parts: Parts, display: TrainingDisplay) -> None:
     """What the run is made from, into its folder and, in short, on the terminal."""
     device = str(parts.loaded.model.device)
     folder.write_json("environment.json", environment.describe(device))
-    weights = {path.name: file_hash(path) for path in sorted(parts.directory.glob("*.safetensors"))}
+    weights = weight_hashes(parts.directory)
     earlier = folder.read_json("hashes.json")
     if earlier is not None and earlier.get("model") != weights:
         raise CheckpointError(

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from evenhand.errors import CheckpointError, ConfigurationError, DataError, ModelError, RunFolderError, RunStopped
 from evenhand.models.loading import load
-from evenhand.runfolder import RunFolder, damage
+from evenhand.runfolder import RunFolder, damage, file_hash
 from evenhand.training import run as grpo
 from evenhand.training.coldstart import run
 from evenhand.training.coldstart.callbacks import STATE_FOR_RESUMING
@@ -78,6 +78,8 @@ def test_the_model_it_leaves_is_the_last_checkpoint_bit_for_bit_and_loads(folder
     left, last = (load_file(path / "model.safetensors") for path in (folder.path / "model", folder.checkpoint(4).path))
     assert left.keys() == last.keys()
     assert all(torch.equal(left[name], last[name]) for name in left)
+    recorded = folder.read_json("coldstart.json")["model_sha256"]
+    assert recorded == {"model.safetensors": file_hash(folder.path / "model" / "model.safetensors")}
     loaded = load(folder.path / "model")
     assert all(torch.equal(weights, left[name]) for name, weights in loaded.model.named_parameters())
 

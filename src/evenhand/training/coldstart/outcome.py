@@ -9,7 +9,7 @@ from typing import Any
 
 from evenhand.config import RunConfig
 from evenhand.errors import RunFolderError
-from evenhand.runfolder import COLD_START_FILE, COMPLETE, RunFolder
+from evenhand.runfolder import COLD_START_FILE, COMPLETE, RunFolder, weight_hashes
 from evenhand.selection import choose, save
 from evenhand.training.coldstart.callbacks import STATE_FOR_RESUMING
 from evenhand.training.outcome import Outcome
@@ -58,7 +58,8 @@ def conclude(folder: RunFolder, config: RunConfig) -> ColdStartOutcome:
         RunFolderError: no evaluated step was saved, or the disk refuses.
     """
     selection = choose(folder)
-    copy_model(folder.checkpoint(selection.step).path, folder.path / MODEL_FOLDER)
+    model = folder.path / MODEL_FOLDER
+    copy_model(folder.checkpoint(selection.step).path, model)
     save(folder, selection)
     plan = config.coldstart
     ended_by_rule = plan.stop_metric is not None and selection.value >= plan.stop_at
@@ -71,6 +72,7 @@ def conclude(folder: RunFolder, config: RunConfig) -> ColdStartOutcome:
         "examples": selection.step * plan.batch_size,
         "ended_by_rule": ended_by_rule,
         "ended_because": told,
+        "model_sha256": weight_hashes(model),
         "tokens_computed": total(folder, "tokens_computed"),
         "tokens_without_sharing": total(folder, "tokens_without_sharing"),
     }
